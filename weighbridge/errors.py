@@ -1,0 +1,224 @@
+"""Every exception that weighbridge raises on purpose.
+
+WeighbridgeError
+├── ConfigError            the configuration cannot be used
+├── TicketInvalid          the input is not a ticket (also a ValueError)
+├── TaskInvalid            the task or its labels cannot be used (also a ValueError)
+│   └── SchemaRefused      a JSON Schema that a dialect or the engine cannot enforce
+├── JsonInvalid            text that strict JSON does not allow (also a ValueError)
+├── EngineError            the local engine cannot answer
+│   ├── ExtraMissing       a package of an optional extra is not installed
+│   ├── ModelUnknown       a name that is in no list of models
+│   ├── ModelMissing       a model that has not been pulled yet
+│   ├── ModelCorrupt       a model file that cannot be read
+│   └── PullFailed         a model could not be downloaded or did not match its checksum
+└── QueueError             the review queue refused or failed
+    ├── QueueUnavailable   the database cannot be read or written; carries the decision
+    ├── ItemNotFound       no item of that id
+    ├── LeaseLost          somebody else holds the item, or it is done
+    └── VerdictInvalid     the verdict does not answer what was asked
+
+A message says what happened and where; `hint` says what to do. Neither ever holds a key, ticket
+text, or a vendor's body. What goes wrong with a provider is no exception: it is an attempt in the
+decision's trail.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from weighbridge.decision import Decision
+
+
+class WeighbridgeError(Exception):
+    """Base of everything in this module."""
+
+    hint: str = ""
+
+
+class ConfigError(WeighbridgeError):
+    """The configuration cannot be used; nothing was started."""
+
+    def __init__(self, source: str, key: str, problem: str, hint: str = "") -> None:
+        super().__init__(source, key, problem, hint)
+        self.source, self.key, self.problem, self.hint = source, key, problem, hint
+
+    def __str__(self) -> str:
+        return (
+            f"{self.source}: {self.key}: {self.problem}"
+            if self.key
+            else f"{self.source}: {self.problem}"
+        )
+
+
+class TicketInvalid(WeighbridgeError, ValueError):
+    """The input is not a ticket."""
+
+    hint = (
+        "A ticket is text, or an object with `body` and, if you like, `id`, `subject`, `metadata`."
+    )
+
+    def __init__(self, where: str, problem: str) -> None:
+        super().__init__(where, problem)
+        self.where, self.problem = where, problem
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.problem}"
+
+
+class TaskInvalid(WeighbridgeError, ValueError):
+    """The task, its labels or its schema cannot be used."""
+
+    def __init__(self, pointer: str, problem: str, hint: str = "") -> None:
+        super().__init__(pointer, problem, hint)
+        self.pointer, self.problem, self.hint = pointer, problem, hint
+
+    def __str__(self) -> str:
+        return f"{self.pointer or '/'}: {self.problem}"
+
+
+class SchemaRefused(TaskInvalid):
+    """A JSON Schema that a dialect, or the local engine, cannot enforce without changing its meaning."""
+
+    def __init__(
+        self, dialect: str, pointer: str, keyword: str, problem: str, hint: str = ""
+    ) -> None:
+        WeighbridgeError.__init__(self, dialect, pointer, keyword, problem, hint)
+        self.dialect, self.pointer, self.keyword = dialect, pointer, keyword
+        self.problem, self.hint = problem, hint
+
+    def __str__(self) -> str:
+        return f"{self.dialect} cannot enforce `{self.keyword}` at {self.pointer or '/'}: {self.problem}"
+
+
+class JsonInvalid(WeighbridgeError, ValueError):
+    """Text that is not strict JSON. The text itself is never part of the message."""
+
+    def __init__(self, problem: str, offset: int | None = None) -> None:
+        super().__init__(problem, offset)
+        self.problem, self.offset = problem, offset
+
+    def __str__(self) -> str:
+        return self.problem if self.offset is None else f"{self.problem} at character {self.offset}"
+
+
+class EngineError(WeighbridgeError):
+    """The local engine cannot answer."""
+
+
+class ExtraMissing(EngineError):
+    """A part was asked for whose optional packages are not installed."""
+
+    def __init__(self, extra: str, package: str) -> None:
+        super().__init__(extra, package)
+        self.extra, self.package = extra, package
+        self.hint = f"pip install 'weighbridge[{extra}]'"
+
+    def __str__(self) -> str:
+        return f"the package {self.package!r} of the extra [{self.extra}] is not installed"
+
+
+class ModelUnknown(EngineError):
+    """A name that is neither a known model nor a folder or file."""
+
+    def __init__(self, name: str, known: tuple[str, ...]) -> None:
+        super().__init__(name, known)
+        self.name, self.known = name, known
+        self.hint = f"Known models: {', '.join(known)}."
+
+    def __str__(self) -> str:
+        return f"no local model is called {self.name!r}"
+
+
+class ModelMissing(EngineError):
+    """A known model whose files are not in the cache."""
+
+    def __init__(self, name: str, folder: str) -> None:
+        super().__init__(name, folder)
+        self.name, self.folder = name, folder
+        self.hint = f"Run: weighbridge model pull {name}"
+
+    def __str__(self) -> str:
+        return f"the local model {self.name!r} is not in {self.folder}"
+
+
+class ModelCorrupt(EngineError):
+    """A model file that cannot be read."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(path, problem)
+        self.path, self.problem = path, problem
+        self.hint = "Delete the file and run `weighbridge model pull` again."
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.problem}"
+
+
+class PullFailed(EngineError):
+    """A model could not be downloaded, or what came does not match its pinned checksum."""
+
+    def __init__(self, name: str, problem: str, hint: str = "") -> None:
+        super().__init__(name, problem, hint)
+        self.name, self.problem, self.hint = name, problem, hint
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.problem}"
+
+
+class QueueError(WeighbridgeError):
+    """The review queue refused or failed."""
+
+
+class QueueUnavailable(QueueError):
+    """The review database cannot be read or written.
+
+    When a decision could not be queued it is in `decision`, complete with its trail, so that the
+    caller can still put the ticket in front of a person.
+    """
+
+    hint = "Check [review] database: the folder must exist and be writable, the file must be a database."
+
+    def __init__(self, database: str, problem: str, decision: Decision | None = None) -> None:
+        super().__init__(database, problem, decision)
+        self.database, self.problem, self.decision = database, problem, decision
+
+    def __str__(self) -> str:
+        return f"review database {self.database}: {self.problem}"
+
+
+class ItemNotFound(QueueError):
+    """No item of that id."""
+
+    hint = "List what waits with `weighbridge review show`."
+
+    def __init__(self, item_id: str) -> None:
+        super().__init__(item_id)
+        self.item_id = item_id
+
+    def __str__(self) -> str:
+        return f"the queue has no item {self.item_id!r}"
+
+
+class LeaseLost(QueueError):
+    """Somebody else holds the item now, or it is already done."""
+
+    hint = "Look at it with `weighbridge review show`; nothing was overwritten."
+
+    def __init__(self, item_id: str, problem: str) -> None:
+        super().__init__(item_id, problem)
+        self.item_id, self.problem = item_id, problem
+
+    def __str__(self) -> str:
+        return f"item {self.item_id!r}: {self.problem}"
+
+
+class VerdictInvalid(QueueError, ValueError):
+    """The verdict does not answer what was asked."""
+
+    def __init__(self, item_id: str, field: str, problem: str, hint: str = "") -> None:
+        super().__init__(item_id, field, problem, hint)
+        self.item_id, self.field, self.problem, self.hint = item_id, field, problem, hint
+
+    def __str__(self) -> str:
+        return f"item {self.item_id!r}, field {self.field!r}: {self.problem}"
