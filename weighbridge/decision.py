@@ -11,7 +11,7 @@ from typing import Any, Literal, NewType, TypeAlias
 
 from pydantic import BaseModel
 
-Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 ReviewId = NewType("ReviewId", str)
 
 Status = Literal["accepted", "review"]

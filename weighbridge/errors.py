@@ -79,7 +79,7 @@ class TaskInvalid(WeighbridgeError, ValueError):
 
 
 class SchemaRefused(TaskInvalid):
-    """A JSON Schema that a dialect, or the local engine, cannot enforce without changing its meaning."""
+    """A JSON Schema that a dialect or the engine cannot enforce without changing its meaning."""
 
     def __init__(
         self, dialect: str, pointer: str, keyword: str, problem: str, hint: str = ""
@@ -89,7 +89,8 @@ class SchemaRefused(TaskInvalid):
         self.problem, self.hint = problem, hint
 
     def __str__(self) -> str:
-        return f"{self.dialect} cannot enforce `{self.keyword}` at {self.pointer or '/'}: {self.problem}"
+        where = self.pointer or "/"
+        return f"{self.dialect} cannot enforce `{self.keyword}` at {where}: {self.problem}"
 
 
 class JsonInvalid(WeighbridgeError, ValueError):
@@ -177,7 +178,7 @@ class QueueUnavailable(QueueError):
     caller can still put the ticket in front of a person.
     """
 
-    hint = "Check [review] database: the folder must exist and be writable, the file must be a database."
+    hint = "Check [review] database: its folder must be writable, the file must be a database."
 
     def __init__(self, database: str, problem: str, decision: Decision | None = None) -> None:
         super().__init__(database, problem, decision)
