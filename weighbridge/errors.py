@@ -187,6 +187,9 @@ class QueueUnavailable(QueueError):
     def __str__(self) -> str:
         return f"review database {self.database}: {self.problem}"
 
+    def __repr__(self) -> str:  # the default would show the decision, and with it the answer
+        return f"{type(self).__name__}({self.database!r}, {self.problem!r})"
+
 
 class ItemNotFound(QueueError):
     """No item of that id."""

@@ -1,0 +1,287 @@
+"""Weighing a finite language: exact posteriors of its choices, one after the other.
+
+Each choice is scored in one packed pass, under every likely value of the choices before it. The
+posterior of a choice is softmax(PRIOR_WEIGHT * log prior + MODEL_WEIGHT * log lift), where an
+option's lift is its probability for this ticket over that for an empty one; without a prior it is
+the model's own, renormalised over the options.
+
+The default weights were chosen on the development draws (`python -m bench.accuracy` prints accuracy
+by weight): the lift alone has 0.39 and 0.32 accuracy on the two banking77 draws and the raw
+probabilities 0.24 and 0.06, where the prior alone has 0.845 and 0.750. Model weights up to 0.1
+leave that as it is and improve the likelihood of the first draw; from 0.2 on accuracy falls on
+both.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from weighbridge.decision import Json
+from weighbridge.local_engine.prior import LabelText, PriorOpinion
+from weighbridge.local_engine.scoring import Branch, ChoiceScores, Text
+from weighbridge.schemas.finite import Choice, FiniteLanguage, Path
+
+PRIOR_WEIGHT = 1.0
+MODEL_WEIGHT = 0.05
+
+# Later choices are scored under the likely values of the earlier ones only.
+MAX_BRANCHES = 16
+MAX_DROPPED = 0.01
+
+Scorer = Callable[[Sequence[Branch]], list[ChoiceScores]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldSpec:
+    """A field to be weighed.
+
+    Args:
+        path: property names from the root of the answer.
+        options: the permitted values.
+        labels: what the prior reads of them, in the same order.
+    """
+
+    path: Path
+    options: tuple[Json, ...]
+    labels: tuple[LabelText, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldWeights:
+    """What is known about one field.
+
+    Args:
+        value: the most probable option.
+        options: the permitted values; with None where an answer may leave the field out.
+        posterior: probability of each option, summing to 1.
+        model: the same by the language model alone.
+        prior: the same by the label prior alone; None without one.
+        mass: (low, high), raw probability of all options together, see `scoring`.
+        support: see `prior`; None without one.
+    """
+
+    value: Json
+    options: tuple[Json, ...]
+    posterior: tuple[float, ...]
+    model: tuple[float, ...]
+    prior: tuple[float, ...] | None
+    mass: tuple[float, float]
+    support: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """An answer and what is known about it.
+
+    Args:
+        value: the answer, every choice at its most probable option.
+        fields: in the order given.
+        dropped: posterior probability of the branches that were not followed.
+    """
+
+    value: Json
+    fields: tuple[FieldWeights, ...]
+    dropped: float
+
+
+class Baseline:
+    """What the model thinks of each option without a ticket; scored once, remembered.
+
+    Args:
+        scorer: scores branches after the prompt of an empty ticket.
+    """
+
+    def __init__(self, scorer: Scorer) -> None:
+        self._scorer = scorer
+        self._known: dict[Branch, Tensor] = {}
+
+    def log_probs(self, branches: Sequence[Branch]) -> list[Tensor]:
+        """Natural log of each option's probability, float64 [K] for each branch."""
+        missing = [branch for branch in branches if branch not in self._known]
+        if missing:
+            for branch, scores in zip(missing, self._scorer(missing), strict=True):
+                self._known[branch] = scores.log_probs
+        return [self._known[branch] for branch in branches]
+
+
+def weigh(
+    language: FiniteLanguage,
+    fields: Sequence[FieldSpec],
+    opinions: Mapping[Path, PriorOpinion],
+    *,
+    encode: Callable[[str], list[int]],
+    scorer: Scorer,
+    baseline: Baseline,
+) -> Weights:
+    """Weigh every answer of a language.
+
+    Args:
+        language: its first literal must stand at the end of the scorer's prompt already.
+        fields: the fields to report.
+        opinions: of the label prior by path; empty without one.
+        encode: the model's tokenizer.
+        scorer: scores branches after the prompt of this ticket.
+        baseline: the same without a ticket.
+    """
+    steps = _steps(language)
+    tallies = []
+    followed, dropped = [_Followed(weight=1.0, prefix=())], 0.0
+    for choice, literal in steps:
+        tally = _Tally(choice, _prior_over(choice, fields, opinions))
+        texts = tuple(Text(option.stem, option.closer) for option in choice.options)
+        branches = [Branch(prefix=place.prefix, texts=texts) for place in followed]
+        posteriors = [
+            tally.add(place.weight, scores, empty)
+            for place, scores, empty in zip(
+                followed, scorer(branches), baseline.log_probs(branches), strict=True
+            )
+        ]
+        tallies.append(tally)
+        if len(tallies) < len(steps):
+            followed, lost = _follow(followed, posteriors, choice, literal, encode)
+            dropped += (1.0 - dropped) * lost
+    return Weights(
+        value=language.value({tally.choice.path: tally.best() for tally in tallies}),
+        fields=tuple(_field(spec, tallies, opinions.get(spec.path)) for spec in fields),
+        dropped=dropped,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Followed:
+    """Values chosen so far: their posterior weight, and their tokens after the prompt."""
+
+    weight: float
+    prefix: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What the branches say about one choice, summed up by their weights."""
+
+    choice: Choice
+    log_prior: Tensor | None  # float64 [K]
+    posterior: Tensor = field(init=False)
+    model: Tensor = field(init=False)
+    low: float = 0.0
+    high: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.posterior = torch.zeros(len(self.choice.options), dtype=torch.float64)
+        self.model = torch.zeros_like(self.posterior)
+
+    def add(self, weight: float, scores: ChoiceScores, empty: Tensor) -> Tensor:
+        """Take in one branch; returns its posterior, float64 [K]."""
+        model = scores.log_probs.softmax(0)
+        posterior = model
+        if self.log_prior is not None:
+            lift = scores.log_probs - empty
+            posterior = (PRIOR_WEIGHT * self.log_prior + MODEL_WEIGHT * lift).softmax(0)
+        self.posterior += weight * posterior
+        self.model += weight * model
+        self.low += weight * scores.mass[0]
+        self.high += weight * scores.mass[1]
+        return posterior
+
+    def best(self) -> Json:
+        return self.choice.options[int(self.posterior.argmax())].value
+
+
+def _steps(language: FiniteLanguage) -> list[tuple[Choice, str]]:
+    """Each choice with the literal behind it."""
+    steps: list[tuple[Choice, str]] = []
+    for part in language.parts:
+        if isinstance(part, Choice):
+            steps.append((part, ""))
+        elif steps:
+            steps[-1] = (steps[-1][0], part.text)
+    return steps
+
+
+def _follow(
+    followed: Sequence[_Followed],
+    posteriors: Sequence[Tensor],
+    choice: Choice,
+    literal: str,
+    encode: Callable[[str], list[int]],
+) -> tuple[list[_Followed], float]:
+    """The likely places behind a choice, weights summing to 1, and the probability left out."""
+    places = [
+        (place.weight * float(probability), place, option)
+        for place, posterior in zip(followed, posteriors, strict=True)
+        for option, probability in zip(choice.options, posterior, strict=True)
+    ]
+    places.sort(key=lambda entry: -entry[0])
+    kept, total = [], 0.0
+    for weight, place, option in places[:MAX_BRANCHES]:
+        # The closing character begins the next token run, as the tokenizer itself would have it.
+        behind = option.text.removeprefix(option.stem) + literal
+        prefix = (*place.prefix, *encode(option.stem), *encode(behind))
+        kept.append((weight, prefix))
+        total += weight
+        if total >= 1.0 - MAX_DROPPED:
+            break
+    return [_Followed(weight=w / total, prefix=prefix) for w, prefix in kept], 1.0 - total
+
+
+def _prior_over(
+    choice: Choice, fields: Sequence[FieldSpec], opinions: Mapping[Path, PriorOpinion]
+) -> Tensor | None:
+    """Log prior of each option of a choice: of its field, or of all fields inside it together."""
+    inside = [spec for spec in fields if _covers(choice, spec) and spec.path in opinions]
+    if not inside:
+        return None
+    total = torch.zeros(len(choice.options), dtype=torch.float64)
+    for spec in inside:
+        log_probs = opinions[spec.path].log_probs
+        position = {_key(value): index for index, value in enumerate(spec.options)}
+        for index, option in enumerate(choice.options):
+            found = position.get(_key(_inside(option.value, choice, spec)))
+            # The prior has no opinion on a field that is left out: as good as any option.
+            total[index] += log_probs[found] if found is not None else -log_probs.exp().sum().log()
+    return total
+
+
+def _field(
+    spec: FieldSpec, tallies: Sequence[_Tally], opinion: PriorOpinion | None
+) -> FieldWeights:
+    """A field's share of the choice that it stands in."""
+    tally = next(tally for tally in tallies if _covers(tally.choice, spec))
+    values = {_key(value): value for value in spec.options}
+    posterior, model = dict.fromkeys(values, 0.0), dict.fromkeys(values, 0.0)
+    for index, option in enumerate(tally.choice.options):
+        value = _inside(option.value, tally.choice, spec)
+        key = _key(value)
+        values.setdefault(key, value)
+        posterior[key] = posterior.get(key, 0.0) + float(tally.posterior[index])
+        model[key] = model.get(key, 0.0) + float(tally.model[index])
+    return FieldWeights(
+        value=_inside(tally.best(), tally.choice, spec),
+        options=tuple(values.values()),
+        posterior=tuple(posterior.values()),
+        model=tuple(model.values()),
+        prior=None if opinion is None else tuple(opinion.log_probs.exp().tolist()),
+        mass=(tally.low, tally.high),
+        support=None if opinion is None else opinion.support,
+    )
+
+
+def _covers(choice: Choice, spec: FieldSpec) -> bool:
+    return spec.path[: len(choice.path)] == choice.path
+
+
+def _inside(value: Json, choice: Choice, spec: FieldSpec) -> Json:
+    """The field's value inside an option of the choice; None where it is left out."""
+    for part in spec.path[len(choice.path) :]:
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
+
+
+def _key(value: Json) -> str:
+    """Tells 1, "1" and true apart, as Python's == does not."""
+    return json.dumps(value)

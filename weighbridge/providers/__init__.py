@@ -1,0 +1,1 @@
+"""Providers: who can be asked, how their wire formats read, and what their numbers mean."""

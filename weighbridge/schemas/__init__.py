@@ -1,0 +1,1 @@
+"""Tickets, tasks, schema plans, strict JSON and finite languages: what is asked and answered."""
