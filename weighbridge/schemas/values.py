@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import operator
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -83,7 +84,10 @@ class Values:
             del rules[source]
         if rules.keys() & KEYWORDS:
             validator = self._validator.evolve(schema=rules)
-            values = [value for value in values if validator.is_valid(value)]
+            try:
+                values = [value for value in values if validator.is_valid(value)]
+            except re.error:
+                raise TaskInvalid("", "holds a pattern that Python cannot read") from None
         return list({spell(value): value for value in values}.values())
 
     def object_at(self, schema: Schema, above: Sequence[Schema]) -> Mapping[str, Any] | None:
