@@ -310,6 +310,7 @@ STRING = {"type": "string"}
         ),
         (an_object(a=True), "/properties/a", "type"),
         (an_object(a=False), "/properties/a", "false"),
+        (an_object(a={"$ref": "#/$defs/x"}) | {"$defs": {"x": {}}}, "/properties/a", "type"),
         (an_object(a={"description": "?"}), "/properties/a", "type"),
         (an_object(a={**STRING, "pattern": r"\p{L}"}), "/properties/a", "pattern"),
         (an_object(a={"const": 1, "allOf": [{"const": True}]}), "/properties/a", "allOf"),

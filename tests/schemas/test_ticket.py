@@ -91,9 +91,9 @@ def test_ids_are_text(given_id, id_):
         ({"metadata": {"canary": {1, 2}}}, "ticket: metadata: "),
         ({"metadata": {"canary": float("nan")}}, "metadata: holds a number that JSON cannot"),
         ({"metadata": {1: "canary"}}, "ticket: metadata: "),
-        (b"canary", "ticket: a bytes is no ticket"),
-        (None, "ticket: a NoneType is no ticket"),
-        (["canary"], "ticket: a list is no ticket"),
+        (b"canary", "ticket: a value of type bytes is no ticket"),
+        (None, "ticket: a value of type NoneType is no ticket"),
+        (["canary"], "ticket: a value of type list is no ticket"),
     ],
 )
 def test_what_is_no_ticket_is_named_and_not_quoted(value, problem):

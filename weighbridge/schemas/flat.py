@@ -11,26 +11,10 @@ from weighbridge.schemas.references import Schema, resolve
 from weighbridge.schemas.values import spell
 
 # Whatever these say, the same values stay valid. `discriminator` and x-… come from OpenAPI.
-_ANNOTATIONS = frozenset(
-    {
-        "$comment",
-        "$defs",
-        "$id",
-        "$schema",
-        "$vocabulary",
-        "contentEncoding",
-        "contentMediaType",
-        "contentSchema",
-        "default",
-        "definitions",
-        "deprecated",
-        "description",
-        "discriminator",
-        "examples",
-        "readOnly",
-        "title",
-        "writeOnly",
-    }
+_ANNOTATIONS = (
+    frozenset({"title", "description", "default", "examples", "deprecated", "discriminator"})
+    | {"readOnly", "writeOnly", "contentEncoding", "contentMediaType", "contentSchema"}
+    | {"$schema", "$id", "$vocabulary", "$comment", "$defs", "definitions"}
 )
 
 
@@ -78,7 +62,9 @@ def flatten(
         target = unquote(reference).removeprefix("#")
         if target in above:
             raise SchemaRefused(dialect, here, "$ref", "the schema contains itself")
-        members.append(("$ref", resolve(root, reference) or False, target))
+        referred = resolve(root, reference)
+        assert referred is not None
+        members.append(("$ref", referred, target))
     if "allOf" in flat:
         several = flat.pop("allOf").value
         if len(several) != 1:

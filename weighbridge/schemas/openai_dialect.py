@@ -30,31 +30,15 @@ MAX_LONG_ENUM_CHARS = 15_000  # of one enum with more than 250 strings
 
 _MAX_PARTS = 20_000  # ours: references that double must end before memory does
 
-_SHAPE = frozenset(
-    {
-        "type",
-        "const",
-        "enum",
-        "anyOf",
-        "oneOf",
-        "properties",
-        "required",
-        "additionalProperties",
-        "items",
-    }
+_SHAPE = (
+    frozenset({"type", "const", "enum", "anyOf", "oneOf"})
+    | {"properties", "required", "additionalProperties"}
+    | {"items"}
 )
-_KEPT = frozenset(
-    {
-        "pattern",
-        "format",
-        "multipleOf",
-        "minimum",
-        "maximum",
-        "exclusiveMinimum",
-        "exclusiveMaximum",
-        "minItems",
-        "maxItems",
-    }
+_KEPT = (
+    frozenset({"pattern", "format"})
+    | {"multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
+    | {"minItems", "maxItems"}
 )
 _FORMATS = frozenset(
     {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}

@@ -71,7 +71,7 @@ class Ticket(BaseModel):
             return value
         fields = {"body": value} if isinstance(value, str) else value
         if not isinstance(fields, Mapping):
-            raise TicketInvalid(where, f"a {type(value).__name__} is no ticket")
+            raise TicketInvalid(where, f"a value of type {type(value).__name__} is no ticket")
         for key in fields:
             if key not in cls.model_fields:
                 near = difflib.get_close_matches(str(key).lower(), cls.model_fields, 1, cutoff=0)

@@ -58,7 +58,7 @@ class Values:
     keyword that no source knows is still obeyed.
 
     Args:
-        root: the whole schema, into which references point.
+        root: the whole schema; its references have been checked to stay inside.
         scalars_only: leave out objects and arrays, and integers of more than `MAX_INTEGERS`.
     """
 
@@ -106,7 +106,9 @@ class Values:
                 return None
             if schema.keys() & KEYWORDS != {"$ref"}:
                 break
-            schema = resolve(self._root, schema["$ref"]) or False
+            target = resolve(self._root, schema["$ref"])
+            assert target is not None
+            schema = target
         is_new = not any(schema is ancestor for ancestor in above)
         return schema if "properties" in schema and is_new else None
 
@@ -131,7 +133,8 @@ class Values:
         if reference not in self._by_reference:
             self._by_reference[reference] = None  # what contains itself cannot be listed
             target = resolve(self._root, reference)
-            self._by_reference[reference] = None if target is None else self.of(target)
+            assert target is not None
+            self._by_reference[reference] = self.of(target)
         return self._by_reference[reference]
 
     def _typed(self, name: str, schema: Mapping[str, Any]) -> list[Json] | None:
