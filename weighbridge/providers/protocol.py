@@ -13,7 +13,7 @@ from typing import Protocol
 
 import httpx
 
-from weighbridge.decision import FailureKind, FieldEvidence, Reason
+from weighbridge.decision import FailureKind, FieldEvidence, Json, Reason
 from weighbridge.schemas.plan import SchemaPlan
 from weighbridge.schemas.task import Prompt, Task
 from weighbridge.schemas.ticket import Ticket
@@ -134,6 +134,21 @@ class RequestOptions:
     without: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amendments:
+    """What earlier attempts at the same ticket taught about asking this provider.
+
+    Args:
+        without: request parameters that it refused.
+        feedback: where its last answer broke the schema, in our words; "" if it did not.
+        output_factor: how many times the usual limit the answer may take.
+    """
+
+    without: frozenset[str] = frozenset()
+    feedback: str = ""
+    output_factor: int = 1
+
+
 class Adapter(Protocol):
     """The sans-IO code for one wire format."""
 
@@ -184,16 +199,23 @@ class Provider(Protocol):
         plan: SchemaPlan,
         ticket: Ticket,
         *,
+        amendments: Amendments,
         timeout_s: float,
-        without: frozenset[str],
     ) -> Reply | Failure:
         """One attempt. Never raises for what a provider or a network does."""
         ...
 
-    def evidence(self, task: Task, reply: Reply) -> Mapping[str, FieldEvidence]:
-        """What the reply's numbers say about each judged field that they speak of."""
+    def evidence(self, task: Task, reply: Reply, value: Json) -> Mapping[str, FieldEvidence]:
+        """What the reply's numbers say about the judged fields of `value`, the parsed answer.
+
+        Fields about which they say nothing are left out.
+        """
         ...
 
     def cost_usd(self, prompt_tokens: int | None, completion_tokens: int | None) -> float | None:
         """Price of one attempt; None where nobody knows."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what the provider holds."""
         ...

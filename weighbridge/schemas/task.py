@@ -245,7 +245,8 @@ class Task:
 
     @cached_property
     def _validator(self) -> Draft202012Validator:
-        return Draft202012Validator(self.schema)
+        checker = Draft202012Validator.FORMAT_CHECKER
+        return Draft202012Validator(self.schema, format_checker=checker)
 
 
 def _labels(name: str, options: tuple[Json, ...], source: LabelsSource) -> dict[str, Label]:

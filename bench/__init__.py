@@ -1,0 +1,1 @@
+"""Measurements: each module prints a table, and with --json one JSON object as its last line."""

@@ -1,0 +1,5 @@
+"""`python -m weighbridge`."""
+
+from weighbridge.cli import main
+
+main()

@@ -1,0 +1,60 @@
+"""What the commands print: consoles, errors, and text that cannot take over a terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+import unicodedata
+from typing import NoReturn
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from weighbridge.decision import Json
+from weighbridge.errors import ConfigError, TicketInvalid, WeighbridgeError
+
+EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
+
+
+def stdout() -> Console:
+    """Where results go; honours NO_COLOR."""
+    return Console(soft_wrap=False)
+
+
+def stderr() -> Console:
+    """Where progress, notes and errors go."""
+    return Console(stderr=True)
+
+
+def print_json(value: Json) -> None:
+    """One JSON value on one line of standard output."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+
+
+def harmless(text: str, *, limit: int | None = None) -> str:
+    r"""Hostile text for a terminal: control and direction characters become visible stand-ins.
+
+    >>> harmless("a\x1b[31mb\u202ec")
+    'a\ufffd[31mb\ufffdc'
+    """
+    shown = "".join(
+        c if c == "\n" or unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co") else "\ufffd"
+        for c in text
+    )
+    return shown if limit is None or len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+def report_error(error: WeighbridgeError) -> int:
+    """Print an error with its hint; returns the exit status that fits it."""
+    console = stderr()
+    console.print(Text.assemble(("error: ", "bold red"), harmless(str(error))))
+    if error.hint:
+        console.print(Text.assemble(("hint:  ", "bold"), harmless(error.hint)))
+    return EXIT_USAGE if isinstance(error, ConfigError | TicketInvalid) else EXIT_FAILED
+
+
+def usage(message: str) -> NoReturn:
+    """End with a message about how the command was called."""
+    stderr().print(Text.assemble(("usage: ", "bold red"), message))
+    raise typer.Exit(EXIT_USAGE)

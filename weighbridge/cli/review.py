@@ -1,0 +1,204 @@
+"""`weighbridge review`: the queue from a terminal."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from weighbridge.cli.options import ConfigOption, JsonOption
+from weighbridge.cli.output import harmless, print_json, stderr, stdout, usage
+from weighbridge.config import open_queue
+from weighbridge.decision import Json, Question, label
+from weighbridge.review.items import Item, State
+from weighbridge.settings import load_settings
+
+app = typer.Typer(help="What waits for a person.", no_args_is_help=True)
+
+ReviewerOption = Annotated[
+    str | None, typer.Option("--as", help="Who reviews; your login name if left out.")
+]
+
+
+@app.command("next")
+def next_item(
+    reviewer: ReviewerOption = None, as_json: JsonOption = False, config: ConfigOption = None
+) -> None:
+    """Take the item that needs a person most, and show it."""
+    queue = open_queue(load_settings(config))
+    item = queue.claim(reviewer or getpass.getuser())
+    if item is None:
+        stderr().print("Nothing waits.")
+        return
+    _show(item, as_json=as_json)
+    if not as_json:
+        first = item.questions[0]
+        example = f"{first.field}={label(first.options[0]) if first.options else '…'}"
+        stderr().print(f"Answer:  weighbridge review answer {item.id} {example}", highlight=False)
+        stderr().print(f"     or  weighbridge review answer {item.id} --agree", highlight=False)
+
+
+@app.command()
+def show(
+    item_id: Annotated[
+        str | None, typer.Argument(help="An item; without one, the list of what waits.")
+    ] = None,
+    as_json: JsonOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Show one item, or what waits, without taking anything."""
+    queue = open_queue(load_settings(config))
+    if item_id is not None:
+        _show(queue.get(item_id), as_json=as_json)
+        return
+    waiting = queue.waiting()
+    if as_json:
+        for item in waiting:
+            print_json(_plain(item))
+        return
+    table = Table(header_style="bold", pad_edge=False)
+    for title in ("item", "ticket", "subject or first words", "reasons"):
+        table.add_column(title)
+    for item in waiting:
+        words = str(item.ticket["subject"] or item.ticket["body"]).replace("\n", " ")
+        shown = harmless(words, limit=48)
+        shown_id = harmless(item.ticket_id, limit=24)
+        table.add_row(item.id, shown_id, Text(shown), ", ".join(item.reasons))
+    stdout().print(table if waiting else "Nothing waits.")
+
+
+@app.command()
+def answer(
+    item_id: Annotated[str, typer.Argument(help="The item.")],
+    values: Annotated[
+        list[str] | None, typer.Argument(metavar="FIELD=VALUE", help="Your answer, by field.")
+    ] = None,
+    agree: Annotated[
+        bool, typer.Option("--agree", help="Take the machine's answer for the other fields.")
+    ] = False,
+    note: Annotated[str, typer.Option(help="For your colleagues.")] = "",
+    reviewer: ReviewerOption = None,
+    config: ConfigOption = None,
+) -> None:
+    """Answer an item."""
+    queue = open_queue(load_settings(config))
+    name = reviewer or getpass.getuser()
+    item = queue.claim(name, item_id=item_id)
+    assert item is not None  # claiming a named item raises or succeeds
+    assert item.lease_token is not None
+    given = _parsed(values or [], {question.field: question for question in item.questions})
+    if agree:
+        machine = {q.field: q.machine for q in item.questions if q.machine is not None}
+        given = {**machine, **given}
+    done = queue.answer(item.id, reviewer=name, token=item.lease_token, values=given, note=note)
+    verdict = done.verdicts[-1]
+    stdout().print(f"{done.id}: {verdict.kind}", highlight=False)
+
+
+@app.command()
+def stats(as_json: JsonOption = False, config: ConfigOption = None) -> None:
+    """Show the queue in numbers."""
+    numbers = open_queue(load_settings(config)).stats()
+    rows: dict[str, Json] = {
+        "waiting": numbers.num_waiting,
+        **{f"items {state}": numbers.num_by_state[state] for state in State},
+        "verdicts": numbers.num_verdicts,
+        "agreement": numbers.agreement,
+        "oldest_waiting_s": numbers.oldest_waiting_s,
+        **{f"reason {reason}": count for reason, count in numbers.num_by_reason.items()},
+    }
+    if as_json:
+        print_json(rows)
+        return
+    table = Table(show_header=False, pad_edge=False)
+    for name, value in rows.items():
+        table.add_row(
+            name,
+            "" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value),
+        )
+    stdout().print(table)
+
+
+def _parsed(pairs: list[str], questions: Mapping[str, Question]) -> dict[str, Json]:
+    """FIELD=VALUE texts as values; an option is given by its label."""
+    parsed: dict[str, Json] = {}
+    for pair in pairs:
+        name, separator, text = pair.partition("=")
+        if not separator:
+            usage(f"{harmless(pair)!r} is not FIELD=VALUE")
+        options = questions[name].options if name in questions else ()
+        parsed[name] = next((option for option in options if label(option) == text), text)
+    return parsed
+
+
+def _show(item: Item, *, as_json: bool) -> None:
+    if as_json:
+        print_json(_plain(item))
+        return
+    ticket = item.ticket
+    heading = f"item {item.id}   ticket {harmless(item.ticket_id, limit=40)}   {item.state}"
+    parts: list[Any] = [
+        Panel(
+            Text(harmless(str(ticket["body"]))),
+            title=Text(harmless(str(ticket["subject"]) or "(no subject)", limit=80)),
+            title_align="left",
+        ),
+        Text.assemble("Why a person: ", (", ".join(item.reasons), "yellow")),
+    ]
+    parts += [_question(question, item.decision) for question in item.questions]
+    for verdict in item.verdicts:
+        said = ", ".join(f"{name}={label(value)}" for name, value in verdict.values.items())
+        parts.append(Text(harmless(f"{verdict.reviewer}: {said} ({verdict.kind}) {verdict.note}")))
+    stdout().print(Text(heading, style="bold"), Group(*parts), sep="\n")
+
+
+def _question(question: Question, decision: Mapping[str, Any]) -> Table:
+    """The options of one field with what the machine thought of each."""
+    evidence = (decision.get("fields") or {}).get(question.field) or {}
+    probabilities = evidence.get("options") or {}
+    table = Table(title=Text(harmless(question.field)), title_justify="left", pad_edge=False)
+    for title in ("option", "machine", "means"):
+        table.add_column(title)
+    for option in question.options:
+        name = label(option)
+        share = probabilities.get(name)
+        mark = (
+            "→ " if option == question.machine and type(option) is type(question.machine) else "  "
+        )
+        table.add_row(
+            Text(mark + harmless(name)),
+            "" if share is None else f"{share:.2f}",
+            Text(harmless(question.descriptions.get(name, ""))),
+        )
+    return table
+
+
+def _plain(item: Item) -> dict[str, Json]:
+    return {
+        "id": item.id,
+        "ticket_id": item.ticket_id,
+        "task": item.task,
+        "state": item.state.value,
+        "reasons": list(item.reasons),
+        "ticket": dict(item.ticket),
+        "decision": dict(item.decision),
+        "questions": [
+            {
+                "field": q.field,
+                "options": list(q.options),
+                "machine": q.machine,
+                "required": q.required,
+            }
+            for q in item.questions
+        ],
+        "verdicts": [
+            {"reviewer": v.reviewer, "kind": v.kind, "values": dict(v.values), "note": v.note}
+            for v in item.verdicts
+        ],
+    }

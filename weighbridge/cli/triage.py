@@ -1,0 +1,186 @@
+"""`weighbridge triage`: tickets in, decisions out, resumable."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, TextIO
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from weighbridge.cli.inputs import InputFormat, read_tickets
+from weighbridge.cli.options import ConfigOption, JsonOption
+from weighbridge.cli.output import (
+    EXIT_FAILED,
+    harmless,
+    print_json,
+    report_error,
+    stderr,
+    stdout,
+    usage,
+)
+from weighbridge.decision import Decision, FieldEvidence, label
+from weighbridge.errors import TicketInvalid
+from weighbridge.schemas.ticket import Ticket
+
+
+def triage(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Text, JSON Lines or CSV; '-' or nothing reads standard input."),
+    ] = None,
+    form: Annotated[
+        InputFormat, typer.Option("--format", help="How the input is to be read.")
+    ] = InputFormat.AUTO,
+    as_json: JsonOption = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Append JSON Lines to this file; tickets already in it are skipped."),
+    ] = None,
+    trail: Annotated[bool, typer.Option(help="Also show every attempt.")] = False,
+    concurrency: Annotated[int, typer.Option(min=1, max=256, help="Tickets at once.")] = 4,
+    config: ConfigOption = None,
+) -> None:
+    """Triage tickets: accept what deserves it, queue the rest for a person."""
+    from weighbridge.router.router import Router
+
+    paths = files or [Path("-")]
+    if paths == [Path("-")] and typer.get_text_stream("stdin").isatty():
+        usage("weighbridge triage FILE…, or give a ticket on standard input")
+    found = [entry for path in paths for entry in read_tickets(path, form)]
+    invalid = [entry for entry in found if isinstance(entry, TicketInvalid)]
+    tickets = [entry for entry in found if isinstance(entry, Ticket)]
+    for error in invalid:
+        report_error(error)
+    done = _ids_in(output) if output is not None else set()
+    waiting = [ticket for ticket in tickets if ticket.id not in done]
+    if len(waiting) < len(tickets):
+        stderr().print(f"{len(tickets) - len(waiting)} already done in {output}")
+    decisions: list[Decision] = []
+    with Router.from_config(config) as router, _sink(output) as sink:
+        for decision in _watched(
+            router.triage_many(waiting, concurrency=concurrency), len(waiting)
+        ):
+            line = decision.to_json()
+            if sink is not None:
+                sink.write(json.dumps(line, ensure_ascii=False) + "\n")
+                sink.flush()
+            if as_json:
+                print_json(line)
+            decisions.append(decision)
+    if not as_json and decisions:
+        stdout().print(_table(decisions))
+        if trail:
+            stdout().print(_trail_table(decisions))
+        _summarise(decisions, config)
+    if invalid:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _watched(decisions: Iterator[Decision], total: int) -> Iterator[Decision]:
+    """The same, with a progress bar on a terminal."""
+    columns = (TextColumn("triage"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=stderr(), transient=True, disable=total < 2) as progress:
+        task = progress.add_task("triage", total=total)
+        for decision in decisions:
+            progress.advance(task)
+            yield decision
+
+
+class _sink:  # noqa: N801  # reads as a function: `with _sink(path) as file`
+    """The output file, opened for appending whole lines; None without a path."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._file: TextIO | None = None
+
+    def __enter__(self) -> TextIO | None:
+        if self._path is not None:
+            self._file = self._path.open("a", encoding="utf-8")
+        return self._file
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+def _ids_in(output: Path) -> set[str]:
+    """Ids of the tickets in an output file; a last line cut short by a crash is removed."""
+    if not output.exists():
+        return set()
+    with output.open("r+b") as file:
+        content = file.read()
+        whole = content[: content.rfind(b"\n") + 1]
+        file.truncate(len(whole))
+    ids = set()
+    for number, line in enumerate(whole.splitlines(), start=1):
+        try:
+            ids.add(str(json.loads(line)["ticket_id"]))
+        except (ValueError, KeyError, TypeError):
+            raise TicketInvalid(f"{output}:{number}", "not a decision of ours") from None
+    return ids
+
+
+def _table(decisions: list[Decision]) -> Table:
+    names = list(dict.fromkeys(name for d in decisions for name in d.fields))
+    table = Table(header_style="bold", pad_edge=False)
+    table.add_column("ticket", no_wrap=True)
+    for name in names:
+        table.add_column(name, no_wrap=True)
+    for title in ("probability", "mass", "status", "reasons"):
+        table.add_column(title)
+    for decision in decisions:
+        leading = next((f for f in decision.fields.values() if f.required), None)
+        table.add_row(
+            harmless(decision.ticket_id, limit=24),
+            *(_value(decision.fields.get(name)) for name in names),
+            "" if leading is None or leading.probability is None else f"{leading.probability:.2f}",
+            "" if leading is None or leading.mass is None else _interval(leading.mass),
+            Text(decision.status, style="green" if decision.status == "accepted" else "yellow"),
+            ", ".join(decision.reasons),
+        )
+    return table
+
+
+def _value(evidence: FieldEvidence | None) -> Text:
+    """A field's answer; an answer that software may not act on is dimmed."""
+    if evidence is None:
+        return Text("")
+    return Text(harmless(label(evidence.value)), style="" if evidence.accepted else "dim")
+
+
+def _interval(mass: tuple[float, float]) -> str:
+    return f"{mass[0]:.2g} … {mass[1]:.2g}"
+
+
+def _trail_table(decisions: list[Decision]) -> Table:
+    table = Table(title="attempts", header_style="bold", pad_edge=False)
+    for title in ("ticket", "provider", "model", "outcome", "status", "seconds", "detail"):
+        table.add_column(title)
+    for decision in decisions:
+        for attempt in decision.trail:
+            table.add_row(
+                harmless(decision.ticket_id, limit=24),
+                attempt.provider,
+                attempt.model,
+                attempt.failure or "answered",
+                "" if attempt.status is None else str(attempt.status),
+                f"{attempt.seconds:.2f}",
+                harmless(attempt.detail),
+            )
+    return table
+
+
+def _summarise(decisions: list[Decision], config: Path | None) -> None:
+    waiting = [d for d in decisions if d.status == "review"]
+    console = stderr()
+    console.print(
+        f"{len(decisions) - len(waiting)} accepted (uncertified), {len(waiting)} wait for a person."
+    )
+    if waiting:
+        option = f" --config {config}" if config is not None else ""
+        console.print(f"Review them:  weighbridge review next{option}", highlight=False)

@@ -1,0 +1,146 @@
+"""Settings → objects: the one place where all parts are put together."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import platformdirs
+from pydantic import SecretStr
+
+from weighbridge.errors import ConfigError, TaskInvalid
+from weighbridge.schemas.task import Task
+from weighbridge.settings import Labels, LabelSettings, LocalSettings, OpenAISettings, Settings
+
+if TYPE_CHECKING:
+    from weighbridge.providers.protocol import Provider
+    from weighbridge.review.queue import ReviewQueue
+    from weighbridge.router.router import Router
+
+
+def build_task(settings: Settings) -> Task:
+    """The task that `triage` asks.
+
+    Raises:
+        ConfigError: labels that cannot be used.
+    """
+    chosen = settings.task
+    given: dict[str, Any] = {}
+    for name in ("categories", "priorities"):
+        labels: Labels | None = getattr(chosen, name)
+        if labels is not None:
+            given[name] = _plain_labels(labels)
+    if chosen.instructions is not None:
+        given["instructions"] = chosen.instructions
+    required = {"category": True} | {name: f.required for name, f in chosen.fields.items()}
+    given["required"] = [name for name, needed in required.items() if needed]
+    try:
+        return Task.triage(**given)
+    except TaskInvalid as error:
+        raise ConfigError("[task]", error.pointer.strip("/"), error.problem, error.hint) from None
+
+
+def open_queue(settings: Settings) -> ReviewQueue:
+    """The review queue.
+
+    Raises:
+        QueueUnavailable: the database cannot be opened.
+    """
+    from weighbridge.review.queue import ReviewQueue
+    from weighbridge.store.database import Database
+
+    return ReviewQueue(Database(settings.review.database or default_database()))
+
+
+def default_database() -> str:
+    """A SQLite file in the user's data folder."""
+    folder = Path(platformdirs.user_data_dir("weighbridge"))
+    return f"sqlite:///{folder / 'weighbridge.db'}"
+
+
+def build_router(settings: Settings) -> Router:
+    """Put a router together; see `Router.from_config`."""
+    from weighbridge.providers.local import LocalProvider
+    from weighbridge.router.gate import Gate
+    from weighbridge.router.router import Router
+
+    by_name = {chosen.name: build_provider(chosen) for chosen in settings.provider}
+    providers = [by_name[name] for name in settings.router.order or by_name]
+    local = [provider for provider in providers if isinstance(provider, LocalProvider)]
+    if len(local) == len(providers):  # better an error now than no answers
+        for provider in local:
+            provider.check()
+    return Router(
+        providers,
+        open_queue(settings),
+        task=build_task(settings),
+        gate=Gate(**settings.gate.model_dump()),
+        deadline_s=settings.router.deadline,
+        max_attempts=settings.router.max_attempts,
+    )
+
+
+def read_key(chosen: OpenAISettings) -> SecretStr | None:
+    """The API key of a provider; None if the configuration names none.
+
+    Raises:
+        ConfigError: the variable is not set or the file cannot be read.
+    """
+    where = f"[[provider]] {chosen.name}"
+    if chosen.api_key_env is not None:
+        value = os.environ.get(chosen.api_key_env, "").strip()
+        if not value:
+            hint = f"Set {chosen.api_key_env} to the API key."
+            problem = f"the environment variable {chosen.api_key_env} is not set"
+            raise ConfigError(where, "api_key_env", problem, hint)
+        return SecretStr(value)
+    if chosen.api_key_file is not None:
+        try:
+            return SecretStr(chosen.api_key_file.expanduser().read_text("utf-8").strip())
+        except (OSError, UnicodeError) as error:
+            problem = f"{chosen.api_key_file} cannot be read ({type(error).__name__})"
+            raise ConfigError(where, "api_key_file", problem) from None
+    return None
+
+
+def build_provider(chosen: OpenAISettings | LocalSettings) -> Provider:
+    """One provider; the local engine is loaded later, with the first ticket.
+
+    Raises:
+        ConfigError: its key is missing.
+    """
+    from weighbridge.providers.http import HttpProvider, Price
+    from weighbridge.providers.local import LocalProvider
+    from weighbridge.providers.openai import OpenAIAdapter
+
+    if isinstance(chosen, LocalSettings):
+        return LocalProvider(
+            name=chosen.name,
+            model=chosen.model,
+            prior=None if chosen.prior == "off" else chosen.prior,
+            threads=chosen.threads,
+            max_ticket_tokens=chosen.max_ticket_tokens,
+            timeout_s=chosen.timeout,
+            reserve_s=chosen.reserve,
+        )
+    return HttpProvider(
+        name=chosen.name,
+        model=chosen.model,
+        base_url=chosen.base_url,
+        adapter=OpenAIAdapter(),
+        key=read_key(chosen),
+        timeout_s=chosen.timeout,
+        logprobs=None if chosen.logprobs == "off" else chosen.logprobs,
+        max_output_tokens=chosen.max_output_tokens,
+        price=None if chosen.price is None else Price(**chosen.price.model_dump()),
+    )
+
+
+def _plain_labels(labels: Labels) -> Any:
+    if isinstance(labels, list):
+        return labels
+    return {
+        name: meaning.model_dump() if isinstance(meaning, LabelSettings) else meaning
+        for name, meaning in labels.items()
+    }

@@ -1,0 +1,200 @@
+"""The local engine as a provider: the only bridge between the router and torch."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import httpx
+
+from weighbridge.decision import FailureKind, FieldEvidence, Json, Reason, label
+from weighbridge.errors import EngineError, ExtraMissing, SchemaRefused
+from weighbridge.local_engine.catalogue import locate
+from weighbridge.providers.protocol import Amendments, Failure, Reply
+from weighbridge.schemas.labels import Label
+from weighbridge.schemas.plan import SchemaPlan
+from weighbridge.schemas.task import JudgedField, Task
+from weighbridge.schemas.ticket import Ticket
+
+if TYPE_CHECKING:
+    from weighbridge.local_engine.engine import Engine, Weighed
+    from weighbridge.local_engine.weighing import FieldSpec, FieldWeights
+
+_PACKAGES = ("torch", "safetensors", "tokenizers", "gguf", "numpy", "py3langid")
+
+
+class LocalProvider:
+    """Weighs every answer of a finite task on this machine.
+
+    The engine is loaded when the first ticket comes, and works on one ticket at a time in a
+    thread of its own.
+
+    Args:
+        name: the configured name.
+        model: a known local model, or the path of a GGUF file.
+        prior: a known sentence encoder or a folder with one; None for none.
+        threads: torch threads; None leaves torch's own choice.
+        max_ticket_tokens: longer tickets are cut in the middle.
+        timeout_s: limit of one ticket, the first one's loading included.
+        reserve_s: time that providers before this one leave over for it.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str = "local",
+        model: str = "smollm2-135m",
+        prior: str | None = "all-minilm-l6-v2",
+        threads: int | None = None,
+        max_ticket_tokens: int = 1024,
+        timeout_s: float = 60.0,
+        reserve_s: float = 5.0,
+    ) -> None:
+        self.name, self.model = name, model
+        self.timeout_s, self.reserve_s = timeout_s, reserve_s
+        self._prior, self._threads, self._max_ticket_tokens = prior, threads, max_ticket_tokens
+        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="weighbridge-local")
+        self._engine: Engine | None = None
+
+    def check(self) -> None:
+        """See whether the engine could load, without loading it.
+
+        Raises:
+            ExtraMissing: a package of the extra [local] is not installed.
+            ModelUnknown, ModelMissing: a model is not there.
+        """
+        for package in _PACKAGES:
+            if importlib.util.find_spec(package) is None:
+                raise ExtraMissing("local", package)
+        locate(self.model, "generator")
+        if self._prior is not None:
+            locate(self._prior, "encoder")
+
+    def plan(self, task: Task) -> SchemaPlan:
+        """The original schema, if its language is finite.
+
+        Raises:
+            SchemaRefused: it is not.
+        """
+        if task.language is None:
+            raise SchemaRefused(
+                "the local engine",
+                "",
+                "type",
+                "the answers cannot be listed",
+                "Use enums, booleans and small integers, or add a provider that writes text.",
+            )
+        return SchemaPlan(
+            dialect="local",
+            name=task.name,
+            original=task.schema,
+            wire=dict(task.schema),
+            losses=(),
+        )
+
+    async def ask(
+        self,
+        client: httpx.AsyncClient,
+        task: Task,
+        plan: SchemaPlan,
+        ticket: Ticket,
+        *,
+        amendments: Amendments,
+        timeout_s: float,
+    ) -> Reply | Failure:
+        """Weigh one ticket; see `Provider.ask`. A forward pass that has begun is not broken off."""
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await loop.run_in_executor(self._worker, self._weigh, task, ticket)
+        except TimeoutError:
+            return Failure(kind=FailureKind.DEADLINE, detail="the local engine needs more time")
+        except EngineError as error:
+            detail = f"{error}. {error.hint}".strip()
+            return Failure(kind=FailureKind.UNAVAILABLE, detail=detail)
+
+    def evidence(self, task: Task, reply: Reply, value: Json) -> Mapping[str, FieldEvidence]:
+        """What the engine found; see `Provider.evidence`."""
+        assert reply.evidence is not None
+        return reply.evidence
+
+    def cost_usd(self, prompt_tokens: int | None, completion_tokens: int | None) -> float | None:
+        """Nothing is paid to anybody."""
+        return 0.0
+
+    def close(self) -> None:
+        """Let the thread go; a later ticket would fail."""
+        self._worker.shutdown(wait=False, cancel_futures=True)
+
+    def _weigh(self, task: Task, ticket: Ticket) -> Reply:
+        import json
+
+        if self._engine is None:
+            self.check()
+            from weighbridge.local_engine.engine import Engine
+
+            self._engine = Engine.load(
+                self.model,
+                prior=self._prior,
+                threads=self._threads,
+                max_ticket_tokens=self._max_ticket_tokens,
+            )
+        assert task.language is not None  # plan() has refused everything else
+        prompt = task.prompt(ticket)
+        weighed = self._engine.weigh(
+            prompt.system, prompt.user, task.language, [_spec(field) for field in task.fields]
+        )
+        return Reply(
+            text=json.dumps(weighed.weights.value, ensure_ascii=False),
+            finish_reason="stop",
+            model=self.model,
+            evidence={
+                field.name: _evidence(weights, field, _notes(weighed))
+                for field, weights in zip(task.fields, weighed.weights.fields, strict=True)
+            },
+            concerns=(Reason.LANGUAGE,) if weighed.is_foreign else (),
+        )
+
+
+def _spec(field: JudgedField) -> FieldSpec:
+    from weighbridge.local_engine.prior import LabelText
+    from weighbridge.local_engine.weighing import FieldSpec
+
+    meanings = [field.labels.get(label(option), Label()) for option in field.options]
+    return FieldSpec(
+        path=field.path,
+        options=field.options,
+        labels=tuple(
+            LabelText(name=label(option), description=known.description, phrases=known.phrases)
+            for option, known in zip(field.options, meanings, strict=True)
+        ),
+    )
+
+
+def _evidence(weights: FieldWeights, field: JudgedField, notes: tuple[str, ...]) -> FieldEvidence:
+    options = {label(o): p for o, p in zip(weights.options, weights.posterior, strict=True)}
+    return FieldEvidence(
+        value=weights.value,
+        source="exact" if weights.prior is None else "combined",
+        probability=options[label(weights.value)],
+        mass=weights.mass,
+        support=weights.support,
+        options=options,
+        required=field.required,
+        notes=notes,
+    )
+
+
+def _notes(weighed: Weighed) -> tuple[str, ...]:
+    notes = []
+    if weighed.read_tokens < weighed.ticket_tokens:
+        notes.append(
+            f"ticket_truncated: the beginning and the end were read, {weighed.read_tokens} of "
+            f"{weighed.ticket_tokens} tokens"
+        )
+    if weighed.weights.dropped > 0.0:
+        notes.append(f"branches_dropped: {weighed.weights.dropped:.4f} of the posterior")
+    return tuple(notes)

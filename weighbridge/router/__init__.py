@@ -1,0 +1,1 @@
+"""The router: asks the best provider that is up, checks the answer, weighs it, and decides."""

@@ -1,0 +1,253 @@
+"""The attempt loop: asks one provider after the other until one gives a valid answer.
+
+One deadline and one budget of attempts cover everything. What follows a failure is decided in
+`actions`; this module obeys, keeps the trail, and tells `health`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import httpx
+from tenacity import AsyncRetrying, RetryCallState, retry_if_result, stop_never
+
+from weighbridge.decision import Attempt, FailureKind
+from weighbridge.errors import SchemaRefused
+from weighbridge.providers.protocol import Amendments, Failure, Provider, Reply
+from weighbridge.router.acceptance import Accepted, accept
+from weighbridge.router.actions import Action, Amend, Health, next_action
+from weighbridge.router.health import ProviderHealth
+from weighbridge.schemas.plan import SchemaPlan
+from weighbridge.schemas.task import Task
+from weighbridge.schemas.ticket import Ticket
+
+_REFUSALS = frozenset({FailureKind.REFUSAL, FailureKind.FILTERED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """A valid answer and whose it is."""
+
+    provider: Provider
+    reply: Reply
+    accepted: Accepted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How the chain ended.
+
+    Args:
+        answered: None if nobody gave a valid answer.
+        refused: somebody declined to answer.
+        trail: every attempt in order.
+    """
+
+    answered: Answered | None
+    refused: bool
+    trail: tuple[Attempt, ...]
+
+
+class AttemptLoop:
+    """Providers in the order of asking, and what is known about them.
+
+    Args:
+        providers: best first.
+        health: shared by all tickets of a router.
+        clock: monotonic seconds.
+        sleep: seconds.
+        jitter: 0 to 1, drawn for each wait.
+        max_attempts: requests for one ticket, over all providers.
+    """
+
+    def __init__(
+        self,
+        providers: Sequence[Provider],
+        *,
+        health: ProviderHealth,
+        clock: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]],
+        jitter: Callable[[], float],
+        max_attempts: int,
+    ) -> None:
+        self._providers = providers
+        self._health, self._max_attempts = health, max_attempts
+        self._clock, self._sleep, self._jitter = clock, sleep, jitter
+        # What a provider refused once is not sent to it again by this process.
+        self._refused_parameters: dict[str, frozenset[str]] = {}
+
+    async def run(
+        self, client: httpx.AsyncClient, task: Task, ticket: Ticket, *, deadline: float
+    ) -> Outcome:
+        """Ask until somebody answers, `deadline` (on the clock) comes, or nobody is left."""
+        trail: list[Attempt] = []
+        was_refused = False
+        for position, provider in enumerate(self._providers):
+            later = self._providers[position + 1 :]
+            end = deadline - sum(p.reserve_s for p in later)
+            visit = _Visit(
+                provider=provider,
+                task=task,
+                ticket=ticket,
+                client=client,
+                end=end,
+                trail=trail,
+                without=self._refused_parameters.get(provider.name, frozenset()),
+            )
+            if not await self._may_ask(visit, later):
+                continue
+            try:
+                visit.plan = provider.plan(task)
+            except SchemaRefused as refusal:
+                visit.skip(FailureKind.CAPABILITY, str(refusal))
+                continue
+            step = await self._visit(visit)
+            if isinstance(step, Answered):
+                self._health.recovered(provider.name)
+                return Outcome(answered=step, refused=was_refused, trail=tuple(trail))
+            # A refusal is answered by at most one other provider, then by a person.
+            refused_now = trail[-1].failure in _REFUSALS
+            if not step.onward or was_refused or len(trail) >= self._max_attempts:
+                return Outcome(
+                    answered=None, refused=was_refused or refused_now, trail=tuple(trail)
+                )
+            was_refused = refused_now
+        return Outcome(answered=None, refused=was_refused, trail=tuple(trail))
+
+    async def _may_ask(self, visit: _Visit, later: Sequence[Provider]) -> bool:
+        """Whether the provider is fit to be asked; waits for the last one that could answer."""
+        cooling_s = self._health.left_s(visit.provider.name)
+        if cooling_s > 0.0:
+            if any(self._health.left_s(p.name) == 0.0 for p in later):
+                visit.skip(FailureKind.COOLING, f"cooling down for {cooling_s:.1f} s")
+                return False
+            if cooling_s < visit.end - self._clock():
+                visit.waited_s = cooling_s
+                await self._sleep(cooling_s)
+        if visit.end <= self._clock():
+            visit.skip(FailureKind.DEADLINE, "no time was left")
+            return False
+        return True
+
+    async def _visit(self, visit: _Visit) -> Answered | Action:
+        """Ask one provider, again where that can help."""
+        retrying = AsyncRetrying(
+            retry=retry_if_result(lambda step: isinstance(step, Action) and step.again),
+            wait=lambda state: _action(state).wait_s,
+            stop=stop_never,  # `next_action` stops
+            sleep=self._sleep,
+        )
+        step: Answered | Action = await retrying(self._attempt, visit)
+        if isinstance(step, Action) and step.health is not Health.UNTOUCHED:
+            self._health.cool(visit.provider.name, step.wait_s)
+        return step
+
+    async def _attempt(self, visit: _Visit) -> Answered | Action:
+        assert visit.plan is not None
+        started = self._clock()
+        result = await visit.provider.ask(
+            visit.client,
+            visit.task,
+            visit.plan,
+            visit.ticket,
+            amendments=visit.amendments,
+            timeout_s=max(0.001, min(visit.provider.timeout_s, visit.end - started)),
+        )
+        took_s = self._clock() - started
+        checked = result if isinstance(result, Failure) else accept(result, visit.plan, visit.task)
+        visit.record(result, checked, took_s)
+        if isinstance(checked, Accepted):
+            assert isinstance(result, Reply)
+            return Answered(provider=visit.provider, reply=result, accepted=checked)
+        action = next_action(
+            checked,
+            tries=visit.tries,
+            amended=visit.amended,
+            took_s=took_s,
+            left_s=visit.end - self._clock(),
+            jitter=self._jitter(),
+        )
+        if action.again and len(visit.trail) >= self._max_attempts:
+            action = replace(action, again=False)
+        if action.again:
+            visit.amend(action, checked)
+            if action.amend is Amend.DROP_PARAMETER:
+                self._refused_parameters[visit.provider.name] = visit.amendments.without
+        return action
+
+
+@dataclass(slots=True, kw_only=True)
+class _Visit:
+    """One provider and one ticket: what was tried so far."""
+
+    provider: Provider
+    task: Task
+    ticket: Ticket
+    client: httpx.AsyncClient
+    end: float
+    trail: list[Attempt]
+    without: frozenset[str]
+    plan: SchemaPlan | None = None
+    tries: int = 0
+    waited_s: float = 0.0
+    amended: frozenset[Amend] = frozenset()
+    amendments: Amendments = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.amendments = Amendments(without=self.without)
+
+    def skip(self, kind: FailureKind, detail: str) -> None:
+        """Note that the provider was not asked."""
+        self.trail.append(
+            Attempt(
+                provider=self.provider.name, model=self.provider.model, failure=kind, detail=detail
+            )
+        )
+
+    def record(self, result: Reply | Failure, checked: Accepted | Failure, took_s: float) -> None:
+        """Note one attempt."""
+        assert self.plan is not None
+        self.tries += 1
+        failure = checked if isinstance(checked, Failure) else None
+        cost = self.provider.cost_usd(result.prompt_tokens, result.completion_tokens)
+        self.trail.append(
+            Attempt(
+                provider=self.provider.name,
+                model=self.provider.model,
+                failure=failure.kind if failure else None,
+                status=failure.status if failure and failure.status else result.status,
+                seconds=took_s,
+                waited_s=self.waited_s,
+                detail=failure.detail if failure else "",
+                prompt_tokens=result.prompt_tokens,
+                completion_tokens=result.completion_tokens,
+                cost_usd=cost,
+                dropped=tuple(sorted(self.amendments.without)),
+                losses=tuple(str(loss) for loss in self.plan.losses),
+            )
+        )
+
+    def amend(self, action: Action, failure: Failure) -> None:
+        """Prepare the next attempt."""
+        self.waited_s = action.wait_s
+        self.amended |= {action.amend} - {Amend.NOTHING}
+        match action.amend:
+            case Amend.DROP_PARAMETER:
+                assert failure.parameter is not None
+                without = self.amendments.without | {failure.parameter}
+                self.amendments = replace(self.amendments, without=without)
+            case Amend.GIVE_FEEDBACK:
+                feedback = f"Your last answer was not accepted: {failure.detail}."
+                self.amendments = replace(self.amendments, feedback=feedback)
+            case Amend.RAISE_LIMIT:
+                self.amendments = replace(self.amendments, output_factor=4)
+            case Amend.NOTHING:
+                pass
+
+
+def _action(state: RetryCallState) -> Action:
+    assert state.outcome is not None
+    action = state.outcome.result()
+    assert isinstance(action, Action)
+    return action

@@ -1,0 +1,106 @@
+"""From the outcome of the chain to a decision: pure, so that a table of cases tests it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from weighbridge.decision import Decision, FieldEvidence, Json, Question, Reason, ReviewEntry
+from weighbridge.router.attempts import Answered, Outcome
+from weighbridge.router.gate import Gate
+from weighbridge.schemas.task import JudgedField, Task, value_at
+from weighbridge.schemas.ticket import Ticket
+
+
+def decide(
+    task: Task, ticket: Ticket, outcome: Outcome, gate: Gate, *, is_suspicious: bool
+) -> Decision:
+    """Accept an answer, or say why a person must look.
+
+    Args:
+        task: what was asked.
+        ticket: about what.
+        outcome: who answered, if anybody did.
+        gate: the thresholds.
+        is_suspicious: the ticket shows signs of an injection.
+
+    Returns:
+        A decision without a `review_id`.
+    """
+    suspicion = (Reason.INJECTION_SUSPECTED,) if is_suspicious else ()
+    answered = outcome.answered
+    if answered is None:
+        cause = Reason.REFUSAL if outcome.refused else Reason.NO_ANSWER
+        if ticket.is_empty:
+            cause = Reason.EMPTY_TICKET
+        return Decision(
+            ticket_id=ticket.id,
+            task=task.name,
+            status="review",
+            value=None,
+            reasons=(cause, *suspicion),
+            trail=outcome.trail,
+        )
+    fields = _judged(task, answered, gate)
+    objections = [f.reason for f in fields.values() if f.required and f.reason is not None]
+    if not any(f.required for f in fields.values()) and gate.without_evidence != "accept":
+        objections.append(Reason.NO_EVIDENCE)  # nothing that the decision depends on was weighed
+    reasons = tuple(dict.fromkeys((*suspicion, *answered.reply.concerns, *objections)))
+    return Decision(
+        ticket_id=ticket.id,
+        task=task.name,
+        status="review" if reasons else "accepted",
+        value=answered.accepted.typed,
+        fields=fields,
+        reasons=reasons,
+        provider=answered.provider.name,
+        model=answered.reply.model or answered.provider.model,
+        trail=outcome.trail,
+    )
+
+
+def review_entry(task: Task, ticket: Ticket, decision: Decision, value: Json) -> ReviewEntry:
+    """What the queue needs to put a decision in front of a person.
+
+    Args:
+        task: what was asked.
+        ticket: about what.
+        decision: with status "review".
+        value: the answer as plain JSON; None if there is none.
+    """
+    identity = "\0".join((task.fingerprint, ticket.id, ticket.content_hash))
+    questions = tuple(_question(field, value) for field in task.fields)
+    return ReviewEntry(
+        dedupe_key=hashlib.sha256(identity.encode()).hexdigest(),
+        decision=decision,
+        ticket=ticket.model_dump(mode="json"),
+        questions=questions or (Question(field="answer", options=(), machine=value),),
+    )
+
+
+def _judged(task: Task, answered: Answered, gate: Gate) -> Mapping[str, FieldEvidence]:
+    accepted = answered.accepted
+    known = answered.provider.evidence(task, answered.reply, accepted.wire)
+    fields: dict[str, FieldEvidence] = {}
+    for field in task.fields:
+        value = value_at(accepted.value, field.path)
+        found = known.get(field.name, FieldEvidence(value=value, source="none"))
+        notes = found.notes
+        if note := accepted.notes.get(field.name):
+            notes = (*notes, note)
+        fields[field.name] = gate.judge(
+            replace(found, value=value, required=field.required, notes=notes)
+        )
+    return fields
+
+
+def _question(field: JudgedField, value: Any) -> Question:
+    return Question(
+        field=field.name,
+        options=field.options,
+        descriptions={name: known.description for name, known in field.labels.items()},
+        machine=value_at(value, field.path),
+        required=field.required,
+    )

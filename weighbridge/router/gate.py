@@ -1,0 +1,53 @@
+"""The gate: may software act on a field? One rule for each kind of evidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal, assert_never
+
+from weighbridge.decision import FieldEvidence, Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """Thresholds, each for the evidence that it applies to.
+
+    Args:
+        mass: least lower bound of the raw mass, for a language model's own numbers.
+        probability: least probability of the chosen option.
+        support: least support, where a label prior was asked.
+        without_evidence: "accept" lets numbers pass that nobody has calibrated, and answers
+            without numbers; for those who trust a provider as it is.
+    """
+
+    mass: float = 0.5
+    probability: float = 0.8
+    support: float = 0.5
+    without_evidence: Literal["review", "accept"] = "review"
+
+    def judge(self, evidence: FieldEvidence) -> FieldEvidence:
+        """The same evidence, with `accepted` and `reason` decided."""
+        reason = self._objection(evidence)
+        return replace(evidence, accepted=reason is None, reason=reason)
+
+    def _objection(self, evidence: FieldEvidence) -> Reason | None:
+        match evidence.source:
+            case "exact" | "premask":
+                if evidence.mass is None or evidence.mass[0] < self.mass:
+                    return Reason.LOW_MASS
+                return self._too_improbable(evidence)
+            case "prior" | "combined":
+                if evidence.support is None or evidence.support < self.support:
+                    return Reason.LOW_SUPPORT
+                return self._too_improbable(evidence)
+            case "postmask" | "unknown_mask" | "vendor" | "agreement":
+                return None if self.without_evidence == "accept" else Reason.UNCALIBRATED
+            case "none":
+                return None if self.without_evidence == "accept" else Reason.NO_EVIDENCE
+            case _:
+                assert_never(evidence.source)
+
+    def _too_improbable(self, evidence: FieldEvidence) -> Reason | None:
+        # A missing probability is no pass: everything that is not known to be enough is too little.
+        enough = evidence.probability is not None and evidence.probability >= self.probability
+        return None if enough else Reason.LOW_PROBABILITY

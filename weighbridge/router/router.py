@@ -1,0 +1,251 @@
+"""Router: the long-lived object behind `triage`."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import deque
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
+from weakref import WeakKeyDictionary
+
+import httpx
+
+from weighbridge.decision import Decision, ReviewEntry, ReviewId
+from weighbridge.errors import QueueUnavailable
+from weighbridge.providers.protocol import Provider
+from weighbridge.router.attempts import AttemptLoop, Outcome
+from weighbridge.router.background import Background
+from weighbridge.router.deciding import decide, review_entry
+from weighbridge.router.gate import Gate
+from weighbridge.router.health import ProviderHealth
+from weighbridge.router.injection import signs
+from weighbridge.schemas.task import Task
+from weighbridge.schemas.ticket import Ticket
+
+TicketSource = str | Mapping[str, Any] | Ticket
+
+
+class Queue(Protocol):
+    """Where decisions wait for a person."""
+
+    def enqueue(self, entry: ReviewEntry) -> ReviewId:
+        """Store an entry once; the id is the same for the same entry.
+
+        Raises:
+            QueueUnavailable: it could not be stored.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of what the queue holds."""
+        ...
+
+
+class Router:
+    """Asks providers in order, checks and weighs the answer, accepts it or queues it for a person.
+
+    Use it as a context manager, or close it. Synchronous calls work inside a running event loop.
+
+    Args:
+        providers: best first.
+        queue: for what a person must judge.
+        task: what `triage` asks.
+        gate: thresholds of acceptance.
+        deadline_s: for one ticket, over all retries and providers.
+        max_attempts: requests for one ticket, over all providers.
+        clock: monotonic seconds.
+        sleep: seconds.
+        jitter: 0 to 1.
+    """
+
+    def __init__(
+        self,
+        providers: Sequence[Provider],
+        queue: Queue,
+        *,
+        task: Task,
+        gate: Gate,
+        deadline_s: float = 30.0,
+        max_attempts: int = 8,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self.task, self.gate = task, gate
+        self._providers, self._queue = tuple(providers), queue
+        self._deadline_s, self._clock = deadline_s, clock
+        self._loop = AttemptLoop(
+            self._providers,
+            health=ProviderHealth(clock),
+            clock=clock,
+            sleep=sleep,
+            jitter=jitter,
+            max_attempts=max_attempts,
+        )
+        self._background = Background()
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = (
+            WeakKeyDictionary()
+        )
+
+    @classmethod
+    def from_config(cls, source: str | Path | Mapping[str, Any] | None = None) -> Router:
+        """A router as the configuration describes it.
+
+        Args:
+            source: a path, a mapping of the same shape, or None: `$WEIGHBRIDGE_CONFIG`, else the
+                nearest `weighbridge.toml` upward from the working directory, else the defaults.
+
+        Raises:
+            ConfigError: with file, key and, for unknown keys, the nearest valid one.
+            EngineError: the local engine is the only provider and cannot run here.
+            QueueUnavailable: the review database cannot be opened.
+        """
+        # The one import against the arrows: config joins all parts, and this is its front door.
+        from weighbridge.config import build_router
+        from weighbridge.settings import load_settings
+
+        return build_router(load_settings(source))
+
+    async def atriage(self, ticket: TicketSource) -> Decision:
+        """Triage one ticket; see `triage`."""
+        return await self.aask(self.task, ticket)
+
+    def triage(self, ticket: TicketSource) -> Decision:
+        """Triage one ticket with the router's task.
+
+        Args:
+            ticket: text (a body), a mapping of a ticket's fields, or a Ticket.
+
+        Raises:
+            TicketInvalid: the input is no ticket.
+            QueueUnavailable: a person must look and the queue cannot be written; the error carries
+                the decision.
+        """
+        return self.ask(self.task, ticket)
+
+    def ask(self, task: Task, ticket: TicketSource) -> Decision:
+        """Run any task on one ticket; see `triage`."""
+        return self._background.run(self.aask(task, ticket))
+
+    async def aask(self, task: Task, ticket: TicketSource) -> Decision:
+        """Run any task on one ticket; see `triage`."""
+        ticket = Ticket.of(ticket)
+        outcome = Outcome(answered=None, refused=False, trail=())
+        if not ticket.is_empty:
+            deadline = self._clock() + self._deadline_s
+            outcome = await self._loop.run(self._client(), task, ticket, deadline=deadline)
+        decision = decide(task, ticket, outcome, self.gate, is_suspicious=bool(signs(ticket, task)))
+        if decision.status == "accepted":
+            return decision
+        value = outcome.answered.accepted.value if outcome.answered else None
+        entry = review_entry(task, ticket, decision, value)
+        try:
+            review_id = await asyncio.to_thread(self._queue.enqueue, entry)
+        except QueueUnavailable as error:
+            raise QueueUnavailable(error.database, error.problem, decision) from None
+        return replace(decision, review_id=review_id)
+
+    def triage_many(
+        self, tickets: Iterable[TicketSource], *, concurrency: int = 4
+    ) -> Iterator[Decision]:
+        """Triage many tickets, in order; see `atriage_many`."""
+        stream = self.atriage_many(tickets, concurrency=concurrency)
+        try:
+            while (decision := self._background.run(_next(stream))) is not None:
+                yield decision
+        finally:
+            self._background.run(stream.aclose())
+
+    async def atriage_many(
+        self, tickets: Iterable[TicketSource], *, concurrency: int = 4
+    ) -> AsyncGenerator[Decision, None]:
+        """Triage many tickets, several at a time, and yield the decisions in the tickets' order.
+
+        Args:
+            tickets: read only as far as there is room.
+            concurrency: tickets under way at once, at least 1.
+
+        Raises:
+            ValueError: concurrency below 1.
+            TicketInvalid, QueueUnavailable: as for `triage`; the tickets under way are cancelled.
+        """
+        if concurrency < 1:
+            raise ValueError("concurrency must be at least 1")
+        under_way: deque[asyncio.Task[Decision]] = deque()
+        try:
+            for ticket in tickets:
+                under_way.append(asyncio.create_task(self.atriage(ticket)))
+                if len(under_way) == concurrency:
+                    yield await under_way.popleft()
+            while under_way:
+                yield await under_way.popleft()
+        finally:
+            for task in under_way:
+                task.cancel()
+            await asyncio.gather(*under_way, return_exceptions=True)
+
+    def close(self) -> None:
+        """Close connections, providers and the queue."""
+        if self._background.is_running:
+            self._background.run(self._close_client())
+            self._background.stop()
+        for provider in self._providers:
+            provider.close()
+        self._queue.close()
+
+    async def aclose(self) -> None:
+        """Close connections, providers and the queue."""
+        await self._close_client()
+        await asyncio.to_thread(self.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    def _client(self) -> httpx.AsyncClient:
+        """One client for each running loop: connections belong to the loop that opened them."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._clients:
+            self._clients[loop] = httpx.AsyncClient()
+        return self._clients[loop]
+
+    async def _close_client(self) -> None:
+        """Close the connections of the running loop."""
+        client = self._clients.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.aclose()
+
+
+async def _next(stream: AsyncGenerator[Decision, None]) -> Decision | None:
+    return await anext(stream, None)

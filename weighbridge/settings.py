@@ -1,0 +1,263 @@
+"""Settings: what `weighbridge.toml` and the environment may say, and its defaults.
+
+Keys of the file can be overridden by environment variables: `WEIGHBRIDGE_ROUTER__DEADLINE=5s`.
+Secrets never stand in the file: it names an environment variable or a file that holds them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    HttpUrl,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from weighbridge.errors import ConfigError
+
+FILE_NAME = "weighbridge.toml"
+
+_UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def _seconds(value: Any) -> Any:
+    """Seconds from a number or a text such as "20s", "500ms", "2m"."""
+    if isinstance(value, str):
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)", value.strip())
+        if match is None:
+            raise ValueError('a duration is a number of seconds or a text such as "20s" or "500ms"')
+        return float(match[1]) * _UNITS_S[match[2]]
+    return value
+
+
+def _name(value: str) -> str:
+    if not re.fullmatch(r"[\w.-]{1,64}", value):
+        raise ValueError("a name is 1 to 64 letters, digits, '.', '_' or '-'")
+    return value
+
+
+Seconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0, le=3600)]
+Name = Annotated[str, AfterValidator(_name)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class PriceSettings(_Section):
+    """US dollars for a million tokens."""
+
+    prompt: Annotated[float, Field(ge=0)]
+    completion: Annotated[float, Field(ge=0)]
+
+
+class OpenAISettings(_Section):
+    """An endpoint that speaks OpenAI's chat completions."""
+
+    name: Name
+    kind: Literal["openai"]
+    base_url: str
+    model: Annotated[str, Field(min_length=1)]
+    api_key_env: str | None = None
+    api_key_file: Path | None = None
+    timeout: Seconds = 15.0
+    logprobs: Literal["premask", "postmask", "unknown_mask", "off"] = "unknown_mask"
+    max_output_tokens: Annotated[int, Field(ge=16)] = 1024
+    price: PriceSettings | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        url = TypeAdapter(HttpUrl).validate_python(self.base_url)
+        if url.username or url.password:
+            raise ValueError("base_url must not hold credentials; use api_key_env")
+        if self.api_key_env and self.api_key_file:
+            raise ValueError("give api_key_env or api_key_file, not both")
+        return self
+
+
+class LocalSettings(_Section):
+    """The local engine."""
+
+    name: Name = "local"
+    kind: Literal["local"]
+    model: str = "smollm2-135m"
+    prior: str = "all-minilm-l6-v2"  # "off" leaves the language model alone
+    threads: Annotated[int, Field(ge=1, le=256)] | None = None
+    max_ticket_tokens: Annotated[int, Field(ge=64, le=4096)] = 1024
+    timeout: Seconds = 60.0
+    reserve: Seconds = 5.0
+
+
+ProviderSettings = Annotated[OpenAISettings | LocalSettings, Field(discriminator="kind")]
+
+
+class RouterSettings(_Section):
+    """Order and limits."""
+
+    order: tuple[str, ...] = ()  # empty: as the providers stand in the file
+    deadline: Seconds = 30.0
+    max_attempts: Annotated[int, Field(ge=1, le=100)] = 8
+
+
+class GateSettings(_Section):
+    """Thresholds of acceptance; see `weighbridge.router.gate`."""
+
+    mass: Share = 0.5
+    probability: Share = 0.8
+    support: Share = 0.5
+    without_evidence: Literal["review", "accept"] = "review"
+
+
+class ReviewSettings(_Section):
+    """Where decisions wait for a person."""
+
+    database: str = ""  # empty: in the user's data folder
+
+
+class FieldSettings(_Section):
+    """What the decision depends on."""
+
+    required: bool
+
+
+class LabelSettings(_Section):
+    """One option, with how customers put it."""
+
+    description: str = ""
+    phrases: tuple[str, ...] = ()
+
+
+Labels = dict[str, str | LabelSettings] | list[str]
+
+
+class TaskSettings(_Section):
+    """Your own labels and instructions for the built-in task."""
+
+    instructions: str | None = None
+    categories: Labels | None = None
+    priorities: Labels | None = None
+    fields: dict[Literal["category", "priority"], FieldSettings] = Field(default_factory=dict)
+
+
+class Settings(BaseSettings):
+    """The whole configuration."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="WEIGHBRIDGE_",
+        env_nested_delimiter="__",
+        extra="forbid",
+        frozen=True,
+        hide_input_in_errors=True,
+    )
+
+    provider: tuple[ProviderSettings, ...] = (LocalSettings(kind="local"),)
+    router: RouterSettings = RouterSettings()
+    gate: GateSettings = GateSettings()
+    review: ReviewSettings = ReviewSettings()
+    task: TaskSettings = TaskSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The environment goes before the file."""
+        return env_settings, init_settings
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        names = [provider.name for provider in self.provider]
+        if not names:
+            raise ValueError("at least one [[provider]] is needed")
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"two providers are called {name!r}")
+        for name in self.router.order:
+            if name not in names:
+                raise ValueError(f"router.order names {name!r}; there are {', '.join(names)}")
+        return self
+
+
+def find_file(start: Path | None = None) -> Path | None:
+    """The configuration file: `$WEIGHBRIDGE_CONFIG`, else the nearest upward; None without any.
+
+    Raises:
+        ConfigError: the variable names a file that is not there.
+    """
+    if named := os.environ.get("WEIGHBRIDGE_CONFIG"):
+        if not Path(named).is_file():
+            raise ConfigError("WEIGHBRIDGE_CONFIG", "", f"there is no file {named!r}")
+        return Path(named)
+    folder = (start or Path.cwd()).resolve()
+    candidates = (parent / FILE_NAME for parent in (folder, *folder.parents))
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def load_settings(source: str | Path | Mapping[str, Any] | None = None) -> Settings:
+    """Settings from a path, a mapping, or wherever the file is found; defaults without any.
+
+    Raises:
+        ConfigError: unreadable, no TOML, an unknown key (with the nearest valid one), a bad value.
+    """
+    if isinstance(source, Mapping):
+        return _validated(source, "configuration")
+    path = find_file() if source is None else Path(source)
+    if path is None:
+        return _validated({}, "defaults")
+    try:
+        content = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise ConfigError(str(path), "", error.strerror or "cannot be read") from None
+    except ValueError as error:  # no TOML, or no UTF-8
+        raise ConfigError(str(path), "", f"not valid TOML: {error}") from None
+    return _validated(content, str(path))
+
+
+def _validated(content: Mapping[str, Any], source: str) -> Settings:
+    try:
+        return Settings(**content)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        # The discriminator and the branch of a union are no keys of the file.
+        keys = [str(part) for part in first["loc"] if part not in ("openai", "local")]
+        key = ".".join(keys)
+        if first["type"] == "extra_forbidden":
+            near = _nearest(first["loc"])
+            raise ConfigError(source, key, "unknown key", f"The nearest is {near!r}.") from None
+        raise ConfigError(source, key, first["msg"].removeprefix("Value error, ")) from None
+
+
+def _nearest(location: tuple[int | str, ...]) -> str:
+    """The valid key nearest to the last part of a location."""
+    kinds = {"openai": OpenAISettings, "local": LocalSettings}
+    model: Any = Settings
+    for part in location[:-1]:
+        if part in kinds:
+            model = kinds[str(part)]
+        elif isinstance(part, str) and part in model.model_fields:
+            annotation = model.model_fields[part].annotation
+            if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+                model = annotation
+    matches: list[str] = difflib.get_close_matches(
+        str(location[-1]), list(model.model_fields), 1, cutoff=0
+    )
+    return matches[0]
