@@ -1,0 +1,142 @@
+"""Waits: every way in which providers ask to be left alone."""
+
+import math
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weighbridge.providers.waits import should_retry, wait_s
+
+NOON = datetime(2026, 12, 1, 12, 0, 0, tzinfo=UTC)
+IN_90_S = "Tue, 01 Dec 2026 12:01:30 GMT"
+
+
+def message(text):
+    return {"error": {"message": text}}
+
+
+def retry_info(delay):
+    kind = "type.googleapis.com/google.rpc.RetryInfo"
+    return [{"error": {"code": 429, "details": [{"@type": kind, "retryDelay": delay}]}}]
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "seconds"),
+    [
+        ({"retry-after-ms": "11054"}, None, 11.054),
+        ({"retry-after": "20"}, None, 20),
+        ({"retry-after": " 1.5 "}, None, 1.5),
+        ({"retry-after": "0"}, None, 0),
+        ({"retry-after": IN_90_S}, None, 90),
+        ({"retry-after": "Tue, 01 Dec 2026 11:00:00 GMT"}, None, 0),
+        ({}, retry_info("37s"), 37),
+        ({}, retry_info("0.250s"), 0.25),
+        ({}, message("Please try again in 11.054s. Visit https://example.com"), 11.054),
+        ({}, message("Please try again in 120ms."), 0.12),
+        ({}, message("Please try again in 1m23.45s"), 83.45),
+        ({}, message("Please try again in 7m12s."), 432),
+        ({}, message("Please retry after 26 seconds."), 26),
+        ({}, message("Please retry in 1 minute 5 seconds."), 65),
+        ({}, {"error": "Busy, try again in 2h"}, 7200),
+        ({}, {"error": {"metadata": {"raw": "Limited. Retry in 3s"}}}, 3),
+        ({"x-ratelimit-reset": "6m0s"}, None, 360),
+        ({"x-ratelimit-reset-requests": "120ms"}, None, 0.12),
+    ],
+)
+def test_every_dialect_of_waiting_is_read(headers, body, seconds):
+    """Milliseconds, float seconds, HTTP dates, Go durations, RetryInfo and plain English."""
+    assert wait_s(headers, body, NOON, status=429) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        ({}, None),
+        ({"retry-after": "-5"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": "9" * 400}, None),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after-ms": "1_000"}, None),
+        ({"x-ratelimit-reset": "1796040000"}, None),
+        ({"x-ratelimit-reset": "5 moments"}, None),
+        ({}, message("You may try again in a while")),
+        ({}, message("Try again in 5 moments")),
+        ({}, retry_info(37)),
+    ],
+)
+def test_what_is_no_wait_is_not_read_as_one(headers, body):
+    """The pair of the table above: nothing is guessed, least of all what a bare number means."""
+    assert wait_s(headers, body, NOON, status=429) is None
+
+
+def test_sources_are_asked_in_order():
+    """Milliseconds first; then seconds, RetryInfo, text; the reset of the allowance last."""
+    headers = {"retry-after-ms": "1000", "retry-after": "2", "x-ratelimit-reset": "5s"}
+    body = {**message("try again in 4s"), "details": retry_info("3s")}
+    seen = [wait_s(headers, body, NOON, status=429)]
+    for name in ("retry-after-ms", "retry-after"):
+        del headers[name]
+        seen.append(wait_s(headers, body, NOON, status=429))
+    del body["details"]
+    seen.append(wait_s(headers, body, NOON, status=429))
+    seen.append(wait_s(headers, None, NOON, status=429))
+    assert seen == [1, 2, 3, 4, 5]
+
+
+def test_reset_headers_count_under_429_and_for_what_is_spent():
+    """They stand on every answer; Groq's requests come back once a day."""
+    headers = {
+        "x-ratelimit-remaining-requests": "987",
+        "x-ratelimit-reset-requests": "18m43.2s",
+        "x-ratelimit-remaining-tokens": "0",
+        "x-ratelimit-reset-tokens": "44.6s",
+    }
+    assert wait_s(headers, None, NOON, status=429) == 44.6
+    assert wait_s(headers, None, NOON, status=503) is None
+    headers["x-ratelimit-remaining-tokens"] = "12"
+    assert wait_s(headers, None, NOON, status=429) is None
+
+
+def test_a_date_is_measured_by_the_clock_that_wrote_it():
+    """Without a clock of our own the response's date counts; without that, no date does."""
+    sent = {"retry-after": IN_90_S, "date": "Tue, 01 Dec 2026 12:01:00 GMT"}
+    assert wait_s(sent, None) == 30
+    assert wait_s(sent, None, NOON) == 90
+    assert wait_s({"retry-after": IN_90_S}, None) is None
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["error", "message", "retryDelay", "detail"]), inner, max_size=3
+        )
+    ),
+    max_leaves=8,
+)
+header_texts = st.text(max_size=20) | st.from_regex(r"-?\d{1,20}(\.\d+)?(ms|s|m|h|d)?")
+
+
+@given(
+    headers=st.dictionaries(
+        st.sampled_from(["retry-after-ms", "retry-after", "date", "x-ratelimit-reset"]),
+        header_texts,
+    ),
+    body=json_values,
+)
+def test_a_wait_is_a_finite_number_from_zero(headers, body):
+    """Whatever a server sends: no exception, and never a sleep of -1 or of for ever."""
+    wait = wait_s(headers, body, NOON, status=429)
+    assert wait is None or (wait >= 0 and math.isfinite(wait))
+
+
+@pytest.mark.parametrize(
+    ("value", "verdict"), [("true", True), ("False", False), ("maybe", None), (None, None)]
+)
+def test_should_retry_is_the_providers_word_or_nothing(value, verdict):
+    """`x-should-retry` overrides what we make of a status."""
+    assert should_retry({} if value is None else {"x-should-retry": value}) is verdict
