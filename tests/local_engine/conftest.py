@@ -1,0 +1,51 @@
+"""The models that the tests share: a tiny random one, and the real ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import tiny_model
+from hypothesis import settings
+
+from weighbridge.errors import ModelMissing
+from weighbridge.local_engine.engine import Engine
+from weighbridge.local_engine.llama import Llama
+from weighbridge.local_engine.tokenizer import ByteTokenizer
+
+# Absolute times are never asserted: a busy machine would fail a good law.
+settings.register_profile("local_engine", deadline=None)
+settings.load_profile("local_engine")
+
+
+@pytest.fixture(scope="session")
+def tiny() -> Llama:
+    return tiny_model.tiny_llama()
+
+
+@pytest.fixture(scope="session")
+def tiny_tokenizer() -> ByteTokenizer:
+    return tiny_model.tiny_tokenizer()
+
+
+@pytest.fixture(scope="session")
+def tiny_engine(tiny: Llama, tiny_tokenizer: ByteTokenizer) -> Engine:
+    return Engine(tiny, tiny_tokenizer, fingerprint="tiny", max_ticket_tokens=64)
+
+
+@pytest.fixture(scope="session")
+def models() -> Engine:
+    """The real models; a test that needs them fails where they are not."""
+    try:
+        return Engine.load()
+    except ModelMissing as error:
+        pytest.fail(f"{error}; {error.hint}", pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def tickets() -> Path:
+    """The folder of development tickets, which is not part of the repository."""
+    folder = Path(__file__).parents[2].parent / "shared" / "data" / "tickets"
+    if not folder.is_dir():
+        pytest.skip("the development tickets are not here")
+    return folder

@@ -1,0 +1,244 @@
+"""Packed scores: against scores computed the slow way, and against every tokenization."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive_scoring import all_log_probs, any_spelling, option_log_prob
+from tiny_model import tiny_llama, tiny_tokenizer
+
+from weighbridge.local_engine import scoring
+from weighbridge.local_engine.chat import ChatML
+from weighbridge.local_engine.llama import Llama
+from weighbridge.local_engine.scoring import Branch, ChoiceScores, Text, score, spell
+from weighbridge.local_engine.tokenizer import ByteTokenizer
+from weighbridge.local_engine.trie import Trie
+from weighbridge.schemas.finite import Literal, language
+from weighbridge.schemas.task import Task
+
+PROMPT = [20, 40, 60, 80, 100]
+TOKENIZER = tiny_tokenizer()
+
+
+def quoted(label: str) -> Text:
+    """A label as it stands in JSON, its opening quote given."""
+    return Text(json.dumps(label, ensure_ascii=False)[1:-1], '"')
+
+
+AWKWARD = [
+    "bug",
+    "bug_report",
+    "bug report",
+    "bill",
+    "billing",
+    "the end.",  # its last token merges with the closing quote
+    "hi!",
+    'say "hi"',
+    "back\\slash",
+    "end\\",
+    "😀",
+    "été 🎉",
+    " space",
+    "7",
+]
+
+labels = st.text('bugil_.! \\"é7', min_size=1, max_size=4)
+
+
+def packed(
+    model: Llama, tokenizer: ByteTokenizer, prompt: Sequence[int], branches: Sequence[Branch]
+) -> list[ChoiceScores]:
+    """Scores with the prompt read once."""
+    hidden, cache = model.forward(torch.tensor(prompt), model.empty_cache())
+    return score(model, tokenizer, cache, model.log_probs(hidden[-1:])[0], branches)
+
+
+def assert_like_naive(model, tokenizer, prompt, branches, *, atol):
+    for branch, scores in zip(branches, packed(model, tokenizer, prompt, branches), strict=True):
+        start = [*prompt, *branch.prefix]
+        wanted = [option_log_prob(model, tokenizer, start, text) for text in branch.texts]
+        torch.testing.assert_close(
+            scores.log_probs, torch.tensor(wanted, dtype=torch.float64), atol=atol, rtol=0
+        )
+
+
+def test_packed_scores_are_those_of_each_option_alone(tiny):
+    """Labels that share beginnings, need escapes, or merge with the closing quote."""
+    branches = [
+        Branch(prefix=prefix, texts=tuple(quoted(label) for label in AWKWARD))
+        for prefix in ((), (9, 8, 7), (9, 8))
+    ]
+    assert_like_naive(tiny, TOKENIZER, PROMPT, branches, atol=1e-4)
+
+
+@given(seed=st.integers(0, 50), options=st.sets(labels, min_size=1, max_size=6))
+@settings(max_examples=60)
+def test_packed_scores_are_those_of_each_option_alone_for_any_labels(seed, options):
+    branch = Branch(prefix=(), texts=tuple(quoted(label) for label in sorted(options)))
+    assert_like_naive(tiny_llama(seed), TOKENIZER, PROMPT, [branch], atol=1e-4)
+
+
+def test_values_that_end_with_the_text_or_a_literal_are_scored(tiny):
+    """A number has no closing character of its own."""
+    texts = (Text("1", "}"), Text("12", "}"), Text("true", "}"), Text("null", ""), Text("1", ""))
+    assert_like_naive(tiny, TOKENIZER, PROMPT, [Branch(prefix=(), texts=texts)], atol=1e-4)
+
+
+def test_one_label_is_scored(tiny):
+    (scores,) = packed(tiny, TOKENIZER, PROMPT, [Branch(prefix=(), texts=(quoted("bug"),))])
+    assert scores.log_probs.shape == (1,)
+    low, high = scores.mass
+    assert 0 < low < high < 1
+
+
+@pytest.mark.parametrize("max_rows", [1, 7, scoring.MAX_ROWS])
+def test_two_hundred_labels_are_scored_however_they_are_packed(tiny, monkeypatch, max_rows):
+    """A choice too large for one pass is spread over several, with the same result."""
+    texts = tuple(quoted(f"bug {number} report.") for number in range(200))
+    branches = [Branch(prefix=(5,), texts=texts), Branch(prefix=(), texts=texts[:3])]
+    whole = packed(tiny, TOKENIZER, PROMPT, branches)
+    monkeypatch.setattr(scoring, "MAX_ROWS", max_rows)
+    parts = packed(tiny, TOKENIZER, PROMPT, branches)
+    for one, other in zip(whole, parts, strict=True):
+        torch.testing.assert_close(one.log_probs, other.log_probs, atol=1e-4, rtol=0)
+        assert one.mass == pytest.approx(other.mass, rel=1e-4)
+    few = Branch(prefix=(5,), texts=texts[::50])
+    assert_like_naive(tiny, TOKENIZER, PROMPT, [few], atol=1e-4)
+
+
+@given(seed=st.integers(0, 50), options=st.sets(labels, min_size=1, max_size=3))
+@settings(max_examples=40)
+def test_mass_holds_every_tokenization_between_its_bounds(seed, options):
+    """The probability that one of the options is spelled in whatever way lies in the interval."""
+    model = tiny_llama(seed)
+    texts = tuple(quoted(label) for label in sorted(options))
+    (scores,) = packed(model, TOKENIZER, PROMPT, [Branch(prefix=(), texts=texts)])
+    each = [any_spelling(model, TOKENIZER, PROMPT, text) for text in texts]
+    low, high = scores.mass
+    assert 0 < low < high < 1
+    assert low <= sum(each) * (1 + 1e-5)
+    assert sum(each) <= high * (1 + 1e-5)
+    for log_prob, marginal in zip(scores.log_probs.exp().tolist(), each, strict=True):
+        assert log_prob <= marginal * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("closer", ["}", ""])
+def test_mass_holds_every_tokenization_of_a_number(tiny, closer):
+    """Closed by the literal behind it, or by the end of the text."""
+    texts = (Text("1", closer), Text("12", closer), Text("true", closer))
+    (scores,) = packed(tiny, TOKENIZER, PROMPT, [Branch(prefix=(), texts=texts)])
+    marginal = sum(any_spelling(tiny, TOKENIZER, PROMPT, text) for text in texts)
+    low, high = scores.mass
+    assert low <= marginal * (1 + 1e-5)
+    assert marginal <= high * (1 + 1e-5)
+
+
+def test_bounds_meet_where_nothing_but_the_closer_is_wanted(tiny):
+    """Every spelling of the empty label is one token, so nothing is left open."""
+    (scores,) = packed(tiny, TOKENIZER, PROMPT, [Branch(prefix=(), texts=(Text("", '"'),))])
+    low, high = scores.mass
+    assert low == pytest.approx(high, rel=1e-9)
+    assert low == pytest.approx(any_spelling(tiny, TOKENIZER, PROMPT, Text("", '"')), rel=1e-5)
+
+
+def test_closers_share_out_the_whole_vocabulary(tiny):
+    """Every token begins with one byte or is a control token: their masses sum to 1."""
+    closers = [Text("", chr(code)) for code in range(0x80)]
+    (scores,) = packed(tiny, TOKENIZER, PROMPT, [Branch(prefix=(), texts=tuple(closers))])
+    after = all_log_probs(tiny, PROMPT)[-1].exp()
+    others = [i for i, spelled in enumerate(TOKENIZER.token_bytes) if spelled[:1] >= b"\x80"]
+    rest = float(after[others].sum() + after[sorted(TOKENIZER.special_ids)].sum())
+    assert math.isclose(float(scores.log_probs.exp().sum()) + rest, 1.0, abs_tol=1e-5)
+
+
+@given(options=st.sets(labels, min_size=1, max_size=8), seed=st.integers(0, 50))
+@settings(max_examples=40)
+def test_leaves_of_a_trie_and_what_leaves_it_sum_to_one(options, seed):
+    """Packed rows are whole distributions: paths through the tree and steps out of it are all."""
+    model, trie = tiny_llama(seed), Trie()
+    for label in options:
+        trie.insert(TOKENIZER.encode(label))
+    hidden, cache = model.forward(torch.tensor(PROMPT), model.empty_cache())
+    tokens, parents = torch.tensor(trie.tokens), torch.tensor(trie.parents)
+    packed_hidden, _ = model.forward(tokens, cache, parents=parents)
+    rows = model.log_probs(torch.cat([packed_hidden, hidden[-1:]])).double().exp()  # root is last
+    reach = {-1: 1.0}
+    for node, (token, parent) in enumerate(zip(trie.tokens, trie.parents, strict=True)):
+        reach[node] = reach[parent] * float(rows[parent, token])
+    total = 0.0
+    for node, probability in reach.items():
+        inside = [t for t, p in zip(trie.tokens, trie.parents, strict=True) if p == node]
+        residual = 1.0 - float(rows[node, inside].sum()) if inside else 1.0
+        total += probability * residual  # of a leaf: all of it
+    assert math.isclose(total, 1.0, abs_tol=1e-5)
+
+
+def test_closing_character_that_merges_with_the_end_is_a_second_spelling():
+    """Both are scored: the bare quote after the full stop, and the token of both."""
+    alone, merged = spell(TOKENIZER, quoted("the end."))
+    as_bytes = [b"".join(TOKENIZER.token_bytes[i] for i in path) for path, _ in (alone, merged)]
+    assert as_bytes == [b"the end.", b"the end"]
+    assert {TOKENIZER.token_bytes[i][:1] for i in alone[1]} == {b'"'}
+    assert {TOKENIZER.token_bytes[i] for i in merged[1]} == {b'."'}
+
+
+@given(label=labels)
+def test_spellings_of_an_option_exclude_each_other(label):
+    """No sequence of tokens is counted twice, so their sum stays a lower bound."""
+    spellings = [
+        (*path, close) for path, closing in spell(TOKENIZER, quoted(label)) for close in closing
+    ]
+    for one in spellings:
+        assert sum(other[: len(one)] == one for other in spellings) == 1
+
+
+@pytest.fixture(scope="module")
+def triage_prompt(models):
+    task = Task.triage()
+    chat = ChatML(models.tokenizer)
+    ticket, _ = chat.user("I was charged twice for the Team plan. Refund please.", 1024)
+    first = task.language.parts[0]
+    assert isinstance(first, Literal)
+    return [*chat.before_user(task.system), *ticket, *chat.before_answer(first.text)]
+
+
+@pytest.mark.models
+def test_all_objects_of_the_triage_task_are_scored_like_alone(models, triage_prompt):
+    """The 24 objects: every category, and every priority behind every category."""
+    first, literal, second = Task.triage().language.parts[1:4]
+    texts = [tuple(Text(o.stem, o.closer) for o in choice.options) for choice in (first, second)]
+    encode = models.tokenizer.encode
+    branches = [Branch(prefix=(), texts=texts[0])]
+    for option in first.options:
+        behind = option.text.removeprefix(option.stem) + literal.text
+        prefix = (*encode(option.stem), *encode(behind))
+        branches.append(Branch(prefix=prefix, texts=texts[1]))
+    assert sum(len(branch.texts) for branch in branches[1:]) == 24
+    assert_like_naive(models.model, models.tokenizer, triage_prompt, branches, atol=1e-3)
+
+
+@pytest.mark.models
+def test_twenty_banking_labels_are_scored_like_alone(models, tickets):
+    names = json.loads((tickets / "banking77-draw0" / "labels.json").read_text("utf-8"))
+    words = language({"enum": names})
+    assert words is not None
+    options = words.choices[0].options
+    chat = ChatML(models.tokenizer)
+    prompt = [*chat.before_user("Sort it."), *chat.user("My card is gone", 99)[0]]
+    prompt += chat.before_answer('{"category": "')
+    branch = Branch(prefix=(), texts=tuple(Text(o.stem, o.closer) for o in options))
+    assert_like_naive(models.model, models.tokenizer, prompt, [branch], atol=1e-3)
+
+
+@pytest.mark.models
+def test_awkward_labels_are_scored_like_alone_by_the_real_model(models):
+    """The real vocabulary has merges of its own, such as a full stop with a quote."""
+    branch = Branch(prefix=(), texts=tuple(quoted(label) for label in AWKWARD))
+    prompt = models.tokenizer.encode('The label is: "')
+    assert_like_naive(models.model, models.tokenizer, prompt, [branch], atol=1e-3)
