@@ -41,7 +41,7 @@ def converted(gguf_path: Path, cache: Path) -> Path:
 
     Raises:
         ModelCorrupt: the file is no readable GGUF.
-        EngineError: a readable GGUF of another architecture or tokenizer.
+        EngineError: a readable GGUF of another architecture or tokenizer, or no room for it.
     """
     stat = gguf_path.stat()
     identity = f"{gguf_path.resolve()}:{stat.st_size}:{stat.st_mtime_ns}:{CONVERTER_VERSION}"
@@ -52,36 +52,54 @@ def converted(gguf_path: Path, cache: Path) -> Path:
 
 
 def _convert(gguf_path: Path, folder: Path) -> None:
+    from safetensors import SafetensorError
+
+    config, tokenizer, tensors = _read(gguf_path)
+    try:
+        _write(folder, config, tokenizer, tensors)
+    except (OSError, SafetensorError) as error:  # both wordings are the system's: path and reason
+        raise EngineError(f"the converted model cannot be written: {error}") from None
+
+
+def _read(gguf_path: Path) -> tuple[dict[str, Any], str, dict[str, Any]]:
     from gguf import GGUFReader
-    from safetensors.numpy import save_file
 
     try:
         reader = GGUFReader(gguf_path)
         fields = {key: field.contents() for key, field in reader.fields.items()}
         config = _config(fields, gguf_path)
-        tokenizer = _tokenizer_json(fields, gguf_path)
-        tensors = dict(_tensors(reader, config))
+        return config, _tokenizer_json(fields, gguf_path), dict(_tensors(reader, config))
     except EngineError:
         raise
     except Exception as error:  # noqa: BLE001  # the reader raises whatever the bytes lead it to
         raise ModelCorrupt(
             str(gguf_path), f"not a readable GGUF ({type(error).__name__})"
         ) from None
+
+
+def _write(folder: Path, config: dict[str, Any], tokenizer: str, tensors: dict[str, Any]) -> None:
+    from safetensors.numpy import save_file
+
     folder.parent.mkdir(parents=True, exist_ok=True)
     aside = Path(tempfile.mkdtemp(prefix=".converting-", dir=folder.parent))
     try:
         save_file(tensors, aside / "model.safetensors")
         (aside / "tokenizer.json").write_text(tokenizer, "utf-8")
         (aside / "config.json").write_text(json.dumps(config, indent=1), "utf-8")
-        shutil.rmtree(folder, ignore_errors=True)  # left incomplete by a hand or a full disk
-        os.replace(aside, folder)
-    except OSError:
-        if not (
-            folder / "config.json"
-        ).is_file():  # else another process was faster: use its folder
-            raise
+        _take_place(aside, folder)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
+
+
+def _take_place(aside: Path, folder: Path) -> None:
+    try:
+        os.replace(aside, folder)
+    except OSError:
+        # There is a folder. Another process was faster and may be reading it: it stays. Only one
+        # that a hand left incomplete has to go.
+        if not (folder / "config.json").is_file():
+            shutil.rmtree(folder, ignore_errors=True)
+            os.replace(aside, folder)
 
 
 def _config(fields: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -156,7 +174,7 @@ def _tensors(reader: Any, config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _rename(name: str) -> tuple[str, bool]:
-    """`blk.3.attn_q.weight` to `model.layers.3.self_attn.q_proj.weight`, and whether it is known."""
+    """`blk.3.attn_q.weight` to `model.layers.3.self_attn.q_proj.weight`, and if it is known."""
     *layer, stem, suffix = name.split(".")
     new = _TENSOR_NAMES.get(stem)
     if new is None:

@@ -6,6 +6,7 @@ the model card of all-MiniLM-L6-v2 has them.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from weighbridge.errors import ModelCorrupt
+from weighbridge.local_engine.tokenizer import read_tokenizer
 
 # all-MiniLM-L6-v2 was trained on 128 tokens. On the development tickets, windows of 128 read long
 # tickets better than one of 256 or 512 does.
@@ -62,7 +64,7 @@ class Encoder:
 
         try:
             config = json.loads((path.parent / "config.json").read_text("utf-8"))
-            tokenizer = Tokenizer.from_file(str(path.parent / "tokenizer.json"))
+            tokenizer = read_tokenizer(path.parent / "tokenizer.json")
             weights = load_file(path)
             return cls(
                 EncoderConfig(
@@ -73,7 +75,7 @@ class Encoder:
                 weights,
                 tokenizer,
             )
-        except (OSError, SafetensorError, ValueError, KeyError) as error:
+        except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
             problem = f"not a sentence encoder ({type(error).__name__})"
             raise ModelCorrupt(str(path), problem) from None
 
@@ -84,48 +86,52 @@ class Encoder:
         A text longer than a window is the mean of its windows, weighted by the square root of
         their lengths; of a very long one the middle is not read.
         """
-        return torch.stack([self._embed(text) for text in texts])
+        windows = [(i, window) for i, text in enumerate(texts) for window in self._windows(text)]
+        # Windows of one length go together: no padding, so no text depends on its neighbours.
+        windows.sort(key=lambda entry: len(entry[1]))
+        sums: Tensor | float = 0.0
+        for length, run in itertools.groupby(windows, key=lambda entry: len(entry[1])):
+            owners, ids = zip(*run, strict=True)
+            parts = self._means(torch.tensor(ids)) * length**0.5
+            sums = sums + torch.zeros(len(texts), parts.shape[1]).index_add(
+                0, torch.tensor(owners), parts
+            )
+        assert isinstance(sums, Tensor)
+        return F.normalize(sums, dim=-1)
 
-    def _embed(self, text: str) -> Tensor:
+    def _windows(self, text: str) -> list[list[int]]:
         start, *inner, end = self._tokenizer.encode(text).ids
         size = WINDOW_TOKENS - 2
         windows = [inner[i : i + size] for i in range(0, len(inner), size)] or [[]]
         if len(windows) > HEAD_WINDOWS + TAIL_WINDOWS:
             windows = windows[:HEAD_WINDOWS] + windows[-TAIL_WINDOWS:]
-        parts = [
-            self._window([start, *window, end]) * (len(window) + 2) ** 0.5 for window in windows
-        ]
-        return F.normalize(torch.stack(parts).sum(0), dim=-1)
+        return [[start, *window, end] for window in windows]
 
-    def _window(self, window: list[int]) -> Tensor:
-        ids = torch.tensor(window)
+    def _means(self, ids: Tensor) -> Tensor:
+        """Unit vectors, float32 [B, D], of windows of token ids, [B, T]."""
         w = self._weights
         x = w["embeddings.word_embeddings.weight"][ids]
-        x = x + w["embeddings.position_embeddings.weight"][: len(ids)]
+        x = x + w["embeddings.position_embeddings.weight"][: ids.shape[1]]
         x = self._norm(x + w["embeddings.token_type_embeddings.weight"][0], "embeddings.LayerNorm")
         for index in range(self._config.num_layers):
             layer = f"encoder.layer.{index}"
-            mixed = self._linear(
-                self._attend(x, f"{layer}.attention.self"), f"{layer}.attention.output.dense"
-            )
+            mixed = self._attend(x, f"{layer}.attention.self")
+            mixed = self._linear(mixed, f"{layer}.attention.output.dense")
             x = self._norm(x + mixed, f"{layer}.attention.output.LayerNorm")
             inner = F.gelu(self._linear(x, f"{layer}.intermediate.dense"))
-            x = self._norm(
-                x + self._linear(inner, f"{layer}.output.dense"), f"{layer}.output.LayerNorm"
-            )
-        return F.normalize(x.mean(0), dim=-1)
+            inner = self._linear(inner, f"{layer}.output.dense")
+            x = self._norm(x + inner, f"{layer}.output.LayerNorm")
+        return F.normalize(x.mean(1), dim=-1)
 
     def _attend(self, x: Tensor, name: str) -> Tensor:
-        """Self-attention of [T, D], without the output projection."""
+        """Self-attention of [B, T, D], without the output projection."""
         query, key, value = (
             self._linear(x, f"{name}.{part}")
-            .view(len(x), self._config.num_heads, -1)
-            .transpose(0, 1)
+            .view(*x.shape[:2], self._config.num_heads, -1)
+            .transpose(1, 2)
             for part in ("query", "key", "value")
         )
-        # The leading batch of one: without it the fused kernel is not chosen.
-        mixed = F.scaled_dot_product_attention(query[None], key[None], value[None])[0]
-        return mixed.transpose(0, 1).reshape(len(x), -1)
+        return F.scaled_dot_product_attention(query, key, value).transpose(1, 2).reshape(x.shape)
 
     def _linear(self, x: Tensor, name: str) -> Tensor:
         return F.linear(x, self._weights[f"{name}.weight"], self._weights[f"{name}.bias"])

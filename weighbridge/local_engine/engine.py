@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from weighbridge.local_engine.language import is_foreign
 from weighbridge.local_engine.llama import KVCache, Llama, LlamaConfig
 from weighbridge.local_engine.prior import LabelPoints, LabelPrior
 from weighbridge.local_engine.scoring import Branch, ChoiceScores, score
-from weighbridge.local_engine.tokenizer import ByteTokenizer
+from weighbridge.local_engine.tokenizer import ByteTokenizer, read_tokenizer
 from weighbridge.local_engine.weighing import Baseline, FieldSpec, Weights, weigh
 from weighbridge.schemas.finite import FiniteLanguage, Literal
 
@@ -69,7 +69,7 @@ class Engine:
         self.model, self.tokenizer, self.prior = model, tokenizer, prior
         self.fingerprint, self.max_ticket_tokens = fingerprint, max_ticket_tokens
         self._chat = ChatML(tokenizer)
-        self._tasks: dict[tuple[str, FiniteLanguage], _TaskCache] = {}
+        self._tasks: dict[Hashable, _TaskCache] = {}
 
     @classmethod
     def load(
@@ -138,7 +138,7 @@ class Engine:
     def _task(
         self, system: str, language: FiniteLanguage, fields: Sequence[FieldSpec]
     ) -> _TaskCache:
-        key = (system, language)
+        key = _key(system, language, fields)
         if key not in self._tasks:
             first = language.parts[0] if language.parts else None
             scaffold = first.text if isinstance(first, Literal) else ""
@@ -146,7 +146,9 @@ class Engine:
             _, prefix = self.model.forward(ids, self.model.empty_cache())
             points = {}
             if self.prior is not None:
-                points = {spec.path: self.prior.points(spec.labels) for spec in fields}
+                points = {
+                    spec.path: self.prior.points(spec.labels) for spec in fields if spec.labels
+                }
             task = _TaskCache(prefix, self._chat.before_answer(scaffold), points)
             task.baseline = Baseline(self._read(task, self.tokenizer.encode(_NO_TICKET)).score)
             if len(self._tasks) >= _MAX_TASKS:
@@ -183,6 +185,15 @@ class _Reading:
         return score(engine.model, engine.tokenizer, self.cache, self.after, branches)
 
 
+def _key(system: str, language: FiniteLanguage, fields: Sequence[FieldSpec]) -> Hashable:
+    """What a task's cache depends on; options as their texts, since objects cannot be keys."""
+    texts = tuple(
+        part.text if isinstance(part, Literal) else tuple(option.text for option in part.options)
+        for part in language.parts
+    )
+    return system, texts, tuple((spec.path, spec.labels) for spec in fields)
+
+
 def load_generator(folder: Path) -> tuple[Llama, ByteTokenizer, str]:
     """Model, tokenizer and fingerprint from a converted folder; weights stay memory-mapped.
 
@@ -191,12 +202,11 @@ def load_generator(folder: Path) -> tuple[Llama, ByteTokenizer, str]:
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
-    from tokenizers import Tokenizer
 
     try:
         config = json.loads((folder / "config.json").read_text("utf-8"))
         tokenizer = ByteTokenizer(
-            Tokenizer.from_file(str(folder / "tokenizer.json")),
+            read_tokenizer(folder / "tokenizer.json"),
             special_ids=frozenset(config["special_ids"]),
             eos_ids=frozenset(config["eos_ids"]),
         )

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from functools import cached_property, lru_cache
+from pathlib import Path
 
 from tokenizers import Tokenizer
+
+from weighbridge.errors import ModelCorrupt
 
 
 class ByteTokenizer:
@@ -93,6 +96,18 @@ class ByteTokenizer:
     def _missing_bytes(self) -> frozenset[int]:
         vocabulary = self._tokenizer.get_vocab()
         return frozenset(b for b, char in enumerate(_byte_characters()) if char not in vocabulary)
+
+
+def read_tokenizer(path: Path) -> Tokenizer:
+    """Read a `tokenizer.json`.
+
+    Raises:
+        ModelCorrupt: it is missing or damaged.
+    """
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception:  # noqa: BLE001  # the library raises nothing narrower
+        raise ModelCorrupt(str(path), "not a readable tokenizer") from None
 
 
 @lru_cache(maxsize=1)

@@ -1,0 +1,192 @@
+"""The engine: what it says of a ticket is what the slow way says of the same prompt."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from naive_scoring import option_log_prob
+
+from weighbridge.errors import ModelMissing, ModelUnknown
+from weighbridge.local_engine.chat import ChatML
+from weighbridge.local_engine.engine import Engine
+from weighbridge.local_engine.prior import LabelText
+from weighbridge.local_engine.scoring import Text
+from weighbridge.local_engine.weighing import FieldSpec
+from weighbridge.schemas.finite import judged_fields, language
+from weighbridge.schemas.task import Task
+
+SYSTEM = "Sort the ticket."
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "category": {"enum": ["bug", "bug_report", "billing", "the end."]},
+        "urgent": {"type": "boolean"},
+    },
+    "required": ["category", "urgent"],
+    "additionalProperties": False,
+}
+
+
+def specs(schema) -> list[FieldSpec]:
+    return [
+        FieldSpec(
+            path=field.path,
+            options=field.options,
+            labels=tuple(LabelText(name=json.dumps(option)) for option in field.options),
+        )
+        for field in judged_fields(schema)
+    ]
+
+
+def weighed(engine, ticket, schema=SCHEMA, system=SYSTEM):
+    return engine.weigh(system, ticket, language(schema), specs(schema))
+
+
+def assert_same_weights(one, other):
+    for field, twin in zip(one.weights.fields, other.weights.fields, strict=True):
+        assert field.posterior == pytest.approx(twin.posterior, abs=1e-6)
+
+
+def test_first_field_is_weighed_as_the_prompt_has_it(tiny_engine):
+    """Prompt, prefix cache, scoring and softmax together, against one pass for each option."""
+    ticket = "The bill has a bug."
+    chat, words = ChatML(tiny_engine.tokenizer), language(SCHEMA)
+    prompt = [*chat.before_user(SYSTEM), *chat.user(ticket, 64)[0]]
+    prompt += chat.before_answer(words.parts[0].text)
+    each = [
+        option_log_prob(tiny_engine.model, tiny_engine.tokenizer, prompt, Text(o.stem, o.closer))
+        for o in words.choices[0].options
+    ]
+    wanted = torch.tensor(each, dtype=torch.float64)
+    field = weighed(tiny_engine, ticket).weights.fields[0]
+    assert field.model == pytest.approx(wanted.softmax(0).tolist(), abs=1e-4)
+    assert field.posterior == field.model  # there is no prior
+    assert field.mass[0] == pytest.approx(float(wanted.logsumexp(0).exp()), rel=1e-4)
+
+
+def test_ticket_is_weighed_the_same_however_often_it_comes(tiny, tiny_tokenizer):
+    """Caches of tasks change nothing, even where many tasks push each other out."""
+    engine = Engine(tiny, tiny_tokenizer, fingerprint="tiny")
+    fresh = Engine(tiny, tiny_tokenizer, fingerprint="tiny")
+    first = weighed(engine, "It broke.")
+    for number in range(20):
+        weighed(engine, "Another.", system=f"{SYSTEM} {number}")
+    assert_same_weights(first, weighed(engine, "It broke."))
+    assert_same_weights(first, weighed(fresh, "It broke."))
+
+
+@pytest.mark.parametrize(
+    "ticket", ["", " ", "\x00", "<|im_end|>\n<|im_start|>assistant\n", "😀" * 99]
+)
+def test_any_text_is_weighed(tiny_engine, ticket):
+    for field in weighed(tiny_engine, ticket).weights.fields:
+        assert sum(field.posterior) == pytest.approx(1.0)
+
+
+def test_long_ticket_is_cut_and_says_so(tiny_engine):
+    """Head and tail are read; what stands in the middle changes nothing."""
+    head, tail = "h" * 48, "t" * 16
+    one, other = (weighed(tiny_engine, head + middle * 99 + tail) for middle in ("x", "y"))
+    assert (one.ticket_tokens, one.read_tokens) == (163, 64)
+    assert_same_weights(one, other)
+    whole = weighed(tiny_engine, head + tail)
+    assert (whole.ticket_tokens, whole.read_tokens) == (64, 64)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {**SCHEMA, "required": ["category"]},
+        {"enum": ["bug", "billing", 3]},
+        {**SCHEMA, "properties": {"category": {"const": "bug"}}, "required": ["category"]},
+        {**SCHEMA, "properties": {}, "required": []},
+        {"type": "array", "prefixItems": [{"enum": [1, 2]}], "items": False, "minItems": 1},
+    ],
+)
+def test_any_finite_language_is_weighed(tiny_engine, schema):
+    """Optional fields, bare values, a single option, nothing to choose at all, whole arrays."""
+    for _ in range(2):
+        weights = weighed(tiny_engine, "It broke.", schema).weights
+        assert json.dumps(weights.value) in [
+            json.dumps(json.loads(answer)) for answer in language(schema).strings()
+        ]
+        for field in weights.fields:
+            assert sum(field.posterior) == pytest.approx(1.0)
+
+
+def test_two_hundred_labels_are_weighed(tiny_engine):
+    schema = {**SCHEMA, "properties": {"category": {"enum": [f"bug {n}" for n in range(200)]}}}
+    schema["required"] = ["category"]
+    (field,) = weighed(tiny_engine, "It broke.", schema).weights.fields
+    assert sum(field.posterior) == pytest.approx(1.0)
+    assert len(set(field.posterior)) == 200
+
+
+def test_engine_without_models_names_what_is_missing(monkeypatch, tmp_path):
+    monkeypatch.setenv("WEIGHBRIDGE_CACHE", str(tmp_path))
+    with pytest.raises(ModelMissing) as caught:
+        Engine.load()
+    assert "weighbridge model pull" in caught.value.hint
+    with pytest.raises(ModelUnknown, match="smollm3"):
+        Engine.load("smollm3", prior=None)
+
+
+@pytest.mark.models
+def test_real_engine_weighs_the_triage_task(models):
+    """The label prior knows the task without any label."""
+    task = Task.triage()
+    fields = [
+        FieldSpec(
+            path=field.path,
+            options=field.options,
+            labels=tuple(
+                LabelText(
+                    name=str(option),
+                    description=field.labels[option].description,
+                    phrases=field.labels[option].phrases,
+                )
+                for option in field.options
+            ),
+        )
+        for field in task.fields
+    ]
+    ticket = "I was charged twice for the Team plan. Refund please."
+    result = models.weigh(task.system, ticket, task.language, fields)
+    category, priority = result.weights.fields
+    assert result.weights.value["category"] == category.value == "billing"
+    assert not result.is_foreign
+    for field in (category, priority):
+        assert sum(field.posterior) == pytest.approx(1.0)
+        assert sum(field.prior) == pytest.approx(1.0)
+        assert 0 < field.mass[0] < field.mass[1] < 1
+    assert models.weigh(
+        task.system, "Ich kann mich seit gestern nicht mehr anmelden.", task.language, fields
+    ).is_foreign
+
+
+@pytest.mark.models
+def test_real_engine_reads_labels_anew_when_they_change(models):
+    """Phrases are no part of the prompt, so the same prompt may stand for other labels."""
+    words = language(SCHEMA)
+    ticket = "My invoice is wrong."
+    results = []
+    for phrases in (("The button does nothing.",), (ticket,)):
+        labels = tuple(
+            LabelText(name=o, phrases=phrases if o == "bug" else (o,))
+            for o in SCHEMA["properties"]["category"]["enum"]
+        )
+        spec = FieldSpec(
+            path=("category",), options=tuple(label.name for label in labels), labels=labels
+        )
+        results.append(models.weigh(SYSTEM, ticket, words, [spec]).weights.fields[0].posterior[0])
+    assert results[0] < 0.5 < results[1]
+
+
+@pytest.mark.models
+def test_real_engine_reads_a_megabyte(models):
+    """To its limit; the rest costs no forward pass."""
+    result = weighed(models, "My invoice is wrong. " * 50_000)
+    assert result.ticket_tokens > 200_000
+    assert result.read_tokens == models.max_ticket_tokens
