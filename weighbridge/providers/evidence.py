@@ -1,0 +1,285 @@
+"""Evidence: what the log-probabilities of a written answer say about one of its fields.
+
+Tokens and text are joined by bytes, since a token can be half a character, hold quotes and commas
+of the JSON around the value, or spell an option with escapes. Where the tokens' bytes are not the
+bytes of the text there is no evidence: an alignment that is guessed is worse than none.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+from weighbridge.decision import FieldEvidence, Json, label
+from weighbridge.providers.protocol import TokenLogprob
+from weighbridge.schemas.finite import Path
+from weighbridge.schemas.strict_json import unwrap
+
+LogprobSource: TypeAlias = Literal["premask", "postmask", "unknown_mask"]
+
+MAX_DOUBT = 0.05  # share of the allowed mass that may be anybody's where `options` is given
+
+_DECODER = json.JSONDecoder()
+_BLANK = re.compile(r"[ \t\n\r]*")
+_CLOSERS = (b'"', b"]", b"}")  # a text, array or object ends with its own last byte
+_AFTER_SCALAR = (b" ", b"\t", b"\n", b"\r", b",", b"]", b"}")  # what ends a number, true or null
+
+
+def aligned(
+    text: str,
+    tokens: Sequence[TokenLogprob],
+    path: Path,
+    options: Sequence[Json],
+    value: Json,
+    *,
+    source: LogprobSource,
+) -> FieldEvidence | None:
+    """What the tokens of an answer say about the option that stands in one field.
+
+    The emitted tokens are followed from the value's first byte (between the quotes, where every
+    option has them) to its last. At each, an alternative goes an option's way if it begins what is
+    left of its spelling or has it whole and goes on behind it. The token that closes the value
+    counts where its alternatives are known or another option goes on there; otherwise `"}` against
+    `",` would be held against the option.
+
+    * `mass`: low is the emitted option to its end and every alternative that goes some option's
+      way; high adds what the lists of alternatives do not show. An alternative that is not written
+      counts from its beginning: nobody knows what would have followed. After a mask this says
+      nothing, so it is None for "postmask"; for "unknown_mask" it holds if there was no mask.
+    * `probability`: of the high mass, what the chosen option has to its very end; so the least that
+      it can have among the options. Without alternatives, the product over the emitted tokens.
+    * `options`: the seen mass, scaled to 1; an option that was not seen has 0. Empty where more
+      than `MAX_DOUBT` of the high mass is unseen or goes the way of several options at once.
+
+    Args:
+        text: the raw answer: JSON, perhaps in a fence or behind a think block.
+        tokens: of the whole text; blanks at either end may differ.
+        path: of the field.
+        options: the permitted values.
+        value: the chosen one; in the text it may differ in case.
+        source: what is known of the numbers.
+
+    Returns:
+        None where tokens and text do not belong together, a number is missing, or the field's
+        value in the text is not `value`.
+    """
+    place = _place(text, tokens, path)
+    chosen = next((i for i, option in enumerate(options) if _equal(option, value)), None)
+    if place is None or chosen is None or not _spells(place.spelling, value):
+        return None
+    spellings = [_spellings(option) for option in options]
+    spellings[chosen].add(place.spelling)
+    others = [spelling for i, known in enumerate(spellings) if i != chosen for spelling in known]
+    steps = _steps(
+        tokens,
+        place,
+        has_quotes=all(isinstance(option, str) for option in options),
+        must_close=any(spelling.startswith(place.stem) for spelling in others),
+    )
+    if not steps:
+        return None
+    tally = _weigh(steps, place, spellings, chosen)
+    seen = math.fsum(tally.shares)
+    low = min(1.0, seen + tally.ambiguous)
+    high = min(1.0, low + tally.unseen)
+    labels = [label(option) for option in options]
+    is_told = (
+        any(step.token.top for step in steps)
+        and seen > 0
+        and tally.ambiguous + tally.unseen <= MAX_DOUBT * high
+        and len(set(labels)) == len(labels)
+    )
+    return FieldEvidence(
+        value=value,
+        source=source,
+        probability=min(1.0, tally.certain / high) if high > 0 else 0.0,
+        mass=None if source == "postmask" else (low, high),
+        options=dict(zip(labels, (s / seen for s in tally.shares), strict=True)) if is_told else {},
+    )
+
+
+def value_span(text: str, path: Path) -> tuple[int, int] | None:
+    """First byte and end, in UTF-8, of the value under a path of property names.
+
+    None where the text is not JSON, or nothing or more than one thing stands there.
+
+    >>> value_span('{"é": {"b": "x"}}', ("é", "b"))
+    (13, 16)
+    """
+    try:
+        at = _skip_blanks(text, 0)
+        _DECODER.raw_decode(text, at)  # from here on every bracket and comma is in its place
+        for name in path:
+            places = _members(text, at).get(name, [])
+            if len(places) != 1:
+                return None
+            at = places[0]
+        _, end = _DECODER.raw_decode(text, at)
+    except (ValueError, RecursionError):
+        return None
+    return len(_utf8(text[:at])), len(_utf8(text[:end]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a value stands in the joined bytes of all tokens."""
+
+    joined: bytes
+    start: int
+    end: int
+
+    @property
+    def spelling(self) -> bytes:
+        return self.joined[self.start : self.end]
+
+    @property
+    def stem(self) -> bytes:
+        return self.joined[self.start : self.closer]
+
+    @property
+    def closer(self) -> int:
+        """The byte that ends the value: its last, or the one behind a scalar."""
+        return self.end - 1 if self.spelling.endswith(_CLOSERS) else self.end
+
+
+class _Step(NamedTuple):
+    """One emitted token on the way through a value."""
+
+    at: int  # in the joined bytes; before the value where the token begins outside
+    token: TokenLogprob
+    probability: float
+
+
+class _Tally(NamedTuple):
+    shares: list[float]  # of each option alone
+    certain: float  # of the chosen option, to its end
+    ambiguous: float  # of several options at once
+    unseen: float  # below the alternatives that were listed
+
+
+def _place(text: str, tokens: Sequence[TokenLogprob], path: Path) -> _Place | None:
+    raw, joined = _utf8(text), b"".join(token.token for token in tokens)
+    answer = unwrap(text)
+    span = value_span(answer, path)
+    if span is None or raw.strip() != joined.strip():
+        return None
+    shift = _num_blanks(joined) - _num_blanks(raw) + len(_utf8(text[: text.rindex(answer)]))
+    return _Place(joined, span[0] + shift, span[1] + shift)
+
+
+def _steps(
+    tokens: Sequence[TokenLogprob], place: _Place, *, has_quotes: bool, must_close: bool
+) -> list[_Step]:
+    """The tokens that spell the value, and the one that closes it where it counts.
+
+    Tokens that begin before or end behind the value count whole. Empty where a number is missing.
+    """
+    first = place.start + has_quotes
+    steps: list[_Step] = []
+    end = 0
+    for token in tokens:
+        at, end = end, end + len(token.token)
+        if at == end or end <= first or at > place.closer:
+            continue
+        is_optional = at == place.closer and not must_close
+        if is_optional and (token.logprob is None or not token.top):
+            continue
+        if token.logprob is None:
+            return []
+        steps.append(_Step(at, token, math.exp(token.logprob)))
+    return steps
+
+
+def _weigh(
+    steps: Sequence[_Step], place: _Place, spellings: Sequence[set[bytes]], chosen: int
+) -> _Tally:
+    shares, path = [0.0] * len(spellings), 1.0
+    certain = ambiguous = unseen = 0.0
+    for at, token, probability in steps:
+        before, done = place.joined[at : place.start], place.joined[place.start : at]
+        ways = [
+            [before + spelling[len(done) :] for spelling in known if spelling.startswith(done)]
+            for known in spellings
+        ]
+        listed = probability
+        for other, logprob in token.top:
+            if other == token.token:
+                continue
+            other_probability = math.exp(logprob)
+            listed += other_probability
+            takers = [i for i, rests in enumerate(ways) if any(_goes(other, r) for r in rests)]
+            if len(takers) == 1:
+                shares[takers[0]] += path * other_probability
+                if takers == [chosen] and any(_ends(other, rest) for rest in ways[chosen]):
+                    certain += path * other_probability
+            elif takers:
+                ambiguous += path * other_probability
+        unseen += path * max(0.0, 1.0 - listed)
+        path *= probability
+    shares[chosen] += path
+    return _Tally(shares, certain + path, ambiguous, unseen)
+
+
+def _goes(token: bytes, rest: bytes) -> bool:
+    """Whether a token goes the way of a spelling of which `rest` is left."""
+    # A special token without text, such as the end of the answer, goes nowhere.
+    return bool(token) and (rest.startswith(token) or _ends(token, rest))
+
+
+def _ends(token: bytes, rest: bytes) -> bool:
+    """Whether a token has all that is left of a spelling, and what closes it."""
+    is_closed = rest.endswith(_CLOSERS) or token[len(rest) :].startswith(_AFTER_SCALAR)
+    return token.startswith(rest) and is_closed
+
+
+def _spellings(option: Json) -> set[bytes]:
+    """How an option is commonly written: with and without escapes."""
+    return {_utf8(json.dumps(option, ensure_ascii=is_ascii)) for is_ascii in (True, False)}
+
+
+def _spells(spelling: bytes, value: Json) -> bool:
+    written: Json = json.loads(spelling.decode("utf-8", "surrogatepass"))
+    if isinstance(written, str) and isinstance(value, str):
+        return written.casefold() == value.casefold()
+    return _equal(written, value)
+
+
+def _equal(one: Json, other: Json) -> bool:
+    """Equality of JSON values: True is not 1."""
+    return one == other and isinstance(one, bool) == isinstance(other, bool)
+
+
+def _members(text: str, at: int) -> dict[str, list[int]]:
+    """Where the values of an object begin, by key; empty where no object stands."""
+    places: dict[str, list[int]] = {}
+    if text[at] != "{":
+        return places
+    at = _skip_blanks(text, at + 1)
+    while text[at] != "}":
+        key, at = _DECODER.raw_decode(text, at)
+        colon = _skip_blanks(text, at)
+        start = _skip_blanks(text, colon + 1)
+        places.setdefault(key, []).append(start)
+        _, at = _DECODER.raw_decode(text, start)
+        at = _skip_blanks(text, at)
+        if text[at] == ",":
+            at = _skip_blanks(text, at + 1)
+    return places
+
+
+def _skip_blanks(text: str, at: int) -> int:
+    blanks = _BLANK.match(text, at)
+    assert blanks is not None  # it matches nothing as well
+    return blanks.end()
+
+
+def _num_blanks(raw: bytes) -> int:
+    return len(raw) - len(raw.lstrip())
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
