@@ -110,11 +110,9 @@ def build_provider(chosen: OpenAISettings | LocalSettings) -> Provider:
     Raises:
         ConfigError: its key is missing.
     """
-    from weighbridge.providers.http import HttpProvider, Price
-    from weighbridge.providers.local import LocalProvider
-    from weighbridge.providers.openai import OpenAIAdapter
-
     if isinstance(chosen, LocalSettings):
+        from weighbridge.providers.local import LocalProvider
+
         return LocalProvider(
             name=chosen.name,
             model=chosen.model,
@@ -124,6 +122,9 @@ def build_provider(chosen: OpenAISettings | LocalSettings) -> Provider:
             timeout_s=chosen.timeout,
             reserve_s=chosen.reserve,
         )
+    from weighbridge.providers.http import HttpProvider, Price
+    from weighbridge.providers.openai import OpenAIAdapter
+
     return HttpProvider(
         name=chosen.name,
         model=chosen.model,

@@ -17,7 +17,7 @@ ReviewId = NewType("ReviewId", str)
 Status = Literal["accepted", "review"]
 
 Source = Literal[
-    "exact",  # a local model scored every option, raw logits
+    "exact",  # a local model scored every option; its mass comes from raw logits
     "premask",  # a provider's logprobs, known to be taken before its grammar mask
     "postmask",  # the same, known to be taken after it: says nothing about mass
     "unknown_mask",  # the same, and nobody knows

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, TextIO
 
 import typer
+from rich import box
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
@@ -127,16 +128,14 @@ def _ids_in(output: Path) -> set[str]:
 
 def _table(decisions: list[Decision]) -> Table:
     names = list(dict.fromkeys(name for d in decisions for name in d.fields))
-    table = Table(header_style="bold", pad_edge=False)
-    table.add_column("ticket", no_wrap=True)
-    for name in names:
-        table.add_column(name, no_wrap=True)
-    for title in ("probability", "mass", "status", "reasons"):
-        table.add_column(title)
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
+    for title in ("ticket", *names, "prob.", "mass", "status"):
+        table.add_column(title, no_wrap=True)
+    table.add_column("reasons")
     for decision in decisions:
         leading = next((f for f in decision.fields.values() if f.required), None)
         table.add_row(
-            harmless(decision.ticket_id, limit=24),
+            harmless(decision.ticket_id, limit=16),
             *(_value(decision.fields.get(name)) for name in names),
             "" if leading is None or leading.probability is None else f"{leading.probability:.2f}",
             "" if leading is None or leading.mass is None else _interval(leading.mass),
@@ -147,18 +146,26 @@ def _table(decisions: list[Decision]) -> Table:
 
 
 def _value(evidence: FieldEvidence | None) -> Text:
-    """A field's answer; an answer that software may not act on is dimmed."""
+    """A field's answer; an answer that software may not act on is dimmed and in brackets."""
     if evidence is None:
         return Text("")
-    return Text(harmless(label(evidence.value)), style="" if evidence.accepted else "dim")
+    shown = harmless(label(evidence.value), limit=24)
+    return Text(shown) if evidence.accepted else Text(f"({shown})", style="dim")
 
 
 def _interval(mass: tuple[float, float]) -> str:
-    return f"{mass[0]:.2g} … {mass[1]:.2g}"
+    return f"{_share(mass[0])}–{_share(mass[1])}"
+
+
+def _share(value: float) -> str:
+    """Two digits, without the zeros that nobody reads: .02, 6e-5."""
+    if value >= 0.001:
+        return f"{value:.2g}".removeprefix("0")
+    return f"{value:.0e}".replace("e-0", "e-")
 
 
 def _trail_table(decisions: list[Decision]) -> Table:
-    table = Table(title="attempts", header_style="bold", pad_edge=False)
+    table = Table(title="attempts", box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
     for title in ("ticket", "provider", "model", "outcome", "status", "seconds", "detail"):
         table.add_column(title)
     for decision in decisions:
@@ -179,7 +186,9 @@ def _summarise(decisions: list[Decision], config: Path | None) -> None:
     waiting = [d for d in decisions if d.status == "review"]
     console = stderr()
     console.print(
-        f"{len(decisions) - len(waiting)} accepted (uncertified), {len(waiting)} wait for a person."
+        f"{len(decisions) - len(waiting)} accepted (uncertified), {len(waiting)} wait for a person. "
+        "In brackets: not to be acted on.",
+        highlight=False,
     )
     if waiting:
         option = f" --config {config}" if config is not None else ""

@@ -23,7 +23,7 @@ from weighbridge.local_engine.tokenizer import ByteTokenizer, read_tokenizer
 from weighbridge.local_engine.weighing import Baseline, FieldSpec, Weights, weigh
 from weighbridge.schemas.finite import FiniteLanguage, Literal
 
-_NO_TICKET = "N/A"  # the content-free input of contextual calibration (Zhao et al. 2021)
+_NO_TICKET = "Hello, please help me. Thanks."  # all of a ticket but what it is about
 _MAX_TASKS = 8  # prompts whose caches are kept
 
 

@@ -163,15 +163,13 @@ def _spec(field: JudgedField) -> FieldSpec:
     from weighbridge.local_engine.prior import LabelText
     from weighbridge.local_engine.weighing import FieldSpec
 
-    meanings = [field.labels.get(label(option), Label()) for option in field.options]
-    return FieldSpec(
-        path=field.path,
-        options=field.options,
-        labels=tuple(
+    texts = []
+    for option in field.options if field.has_topics else ():
+        known = field.labels.get(label(option), Label())
+        texts.append(
             LabelText(name=label(option), description=known.description, phrases=known.phrases)
-            for option, known in zip(field.options, meanings, strict=True)
-        ),
-    )
+        )
+    return FieldSpec(path=field.path, options=field.options, labels=tuple(texts))
 
 
 def _evidence(weights: FieldWeights, field: JudgedField, notes: tuple[str, ...]) -> FieldEvidence:

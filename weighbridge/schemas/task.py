@@ -51,6 +51,8 @@ class JudgedField:
         options: the permitted values, in the schema's order.
         labels: what they mean, by label; empty where nobody said.
         required: whether the decision depends on it.
+        has_topics: whether the options name topics that a text can be near to, so that a label
+            prior can judge them. Degrees, numbers and yes or no are no topics.
     """
 
     name: str
@@ -58,6 +60,7 @@ class JudgedField:
     options: tuple[Json, ...]
     labels: Mapping[str, Label]
     required: bool
+    has_topics: bool
 
 
 @dataclass(frozen=True)
@@ -115,7 +118,15 @@ class Task:
             "required": list(by_field),
             "additionalProperties": False,
         }
-        return cls._build("triage", instructions, schema, by_field, required, Triage)
+        return cls._build(
+            "triage",
+            instructions,
+            schema,
+            by_field,
+            required,
+            Triage,
+            by_field.keys() & {"priority"},
+        )
 
     @classmethod
     def from_model(
@@ -125,6 +136,7 @@ class Task:
         instructions: str,
         labels: Mapping[str, LabelsSource] | None = None,
         required: Iterable[str] | None = None,
+        degrees: Iterable[str] = (),
     ) -> Task:
         """A task whose answer is a pydantic model.
 
@@ -134,12 +146,15 @@ class Task:
             labels: descriptions of the options, by field name (dots for nested fields).
             required: the fields that a decision depends on; None takes every judged field that
                 the schema requires.
+            degrees: fields whose options are degrees, such as a severity, and no topics.
 
         Raises:
             TaskInvalid: an unknown field or label.
         """
         schema = model.model_json_schema()
-        return cls._build(model.__name__, instructions, schema, labels or {}, required, model)
+        return cls._build(
+            model.__name__, instructions, schema, labels or {}, required, model, degrees
+        )
 
     @classmethod
     def from_schema(
@@ -150,6 +165,7 @@ class Task:
         name: str = "answer",
         labels: Mapping[str, LabelsSource] | None = None,
         required: Iterable[str] | None = None,
+        degrees: Iterable[str] = (),
     ) -> Task:
         """A task whose answer is described by a JSON Schema; the answer stays plain JSON.
 
@@ -159,11 +175,12 @@ class Task:
             name: for people, logs and the queue.
             labels: as for `from_model`.
             required: as for `from_model`.
+            degrees: as for `from_model`.
 
         Raises:
             TaskInvalid: no valid JSON Schema, an unknown field or label.
         """
-        return cls._build(name, instructions, schema, labels or {}, required, None)
+        return cls._build(name, instructions, schema, labels or {}, required, None, degrees)
 
     @classmethod
     def _build(
@@ -174,6 +191,7 @@ class Task:
         labels: Mapping[str, LabelsSource],
         required: Iterable[str] | None,
         model: type[BaseModel] | None,
+        degrees: Iterable[str],
     ) -> Task:
         try:
             Draft202012Validator.check_schema(schema)
@@ -183,7 +201,8 @@ class Task:
         found = judged_fields(schema)
         names = [f.name for f in found]
         needed = None if required is None else tuple(required)
-        for unknown in [*labels, *(needed or ())]:
+        no_topics = tuple(degrees)
+        for unknown in [*labels, *(needed or ()), *no_topics]:
             if unknown not in names:
                 raise TaskInvalid(
                     f"/{unknown}", "no judged field of this name", f"There are: {', '.join(names)}."
@@ -195,6 +214,7 @@ class Task:
                 options=f.options,
                 labels=_labels(f.name, f.options, labels.get(f.name, ())),
                 required=f.is_required if needed is None else f.name in needed,
+                has_topics=f.name not in no_topics and all(isinstance(o, str) for o in f.options),
             )
             for f in found
         )

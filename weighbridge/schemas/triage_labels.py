@@ -115,41 +115,12 @@ CATEGORIES: Mapping[str, Label] = {
     ),
 }
 
+# Degrees, not topics: no label prior judges them, so they need no phrases.
 PRIORITIES: Mapping[str, Label] = {
-    "low": Label(
-        description="no hurry: an idea, a small flaw, general interest",
-        phrases=(
-            "No rush at all.",
-            "Just a small suggestion for whenever you have time.",
-            "It is only a typo and bothers nobody.",
-            "I was just wondering.",
-        ),
-    ),
-    "normal": Label(
-        description="should be answered in the usual time",
-        phrases=(
-            "Please help me with this question.",
-            "Could you look into this, please?",
-            "Please change this for me.",
-            "I would like to know how this works.",
-        ),
-    ),
-    "high": Label(
-        description="somebody is held up or loses money, and there is no good way round",
-        phrases=(
-            "I cannot do my work because of this.",
-            "This is the third time I am writing about it.",
-            "I need this by tomorrow.",
-            "I am missing money and nobody answers.",
-        ),
-    ),
+    "low": Label(description="no hurry: an idea, a small flaw, general interest"),
+    "normal": Label(description="should be answered in the usual time"),
+    "high": Label(description="somebody is held up or loses money, and there is no good way round"),
     "urgent": Label(
-        description="many are stopped, data or security is at risk, or a deadline is hours away",
-        phrases=(
-            "Everything is down and our customers are affected right now.",
-            "Nobody in the company can work.",
-            "Our account was hacked and data is being deleted.",
-            "This is an emergency, please call me immediately.",
-        ),
+        description="many are stopped, data or security is at risk, or a deadline is hours away"
     ),
 }
