@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -49,21 +50,27 @@ def assert_same_weights(one, other):
         assert field.posterior == pytest.approx(twin.posterior, abs=1e-6)
 
 
-def test_first_field_is_weighed_as_the_prompt_has_it(tiny_engine):
-    """Prompt, prefix cache, scoring and softmax together, against one pass for each option."""
-    ticket = "The bill has a bug."
-    chat, words = ChatML(tiny_engine.tokenizer), language(SCHEMA)
+def naive_log_probs(engine, ticket):
+    """Of the first field's options, each by a pass over the whole prompt."""
+    chat, words = ChatML(engine.tokenizer), language(SCHEMA)
     prompt = [*chat.before_user(SYSTEM), *chat.user(ticket, 64)[0]]
     prompt += chat.before_answer(words.parts[0].text)
     each = [
-        option_log_prob(tiny_engine.model, tiny_engine.tokenizer, prompt, Text(o.stem, o.closer))
+        option_log_prob(engine.model, engine.tokenizer, prompt, Text(o.stem, o.closer))
         for o in words.choices[0].options
     ]
-    wanted = torch.tensor(each, dtype=torch.float64)
+    return torch.tensor(each, dtype=torch.float64)
+
+
+def test_first_field_is_weighed_as_the_prompt_has_it(tiny_engine):
+    """Prompt, prefix cache, scoring and softmax together; the empty ticket is "N/A"."""
+    ticket = "The bill has a bug."
+    wanted, empty = (naive_log_probs(tiny_engine, text) for text in (ticket, "N/A"))
     field = weighed(tiny_engine, ticket).weights.fields[0]
     assert field.model == pytest.approx(wanted.softmax(0).tolist(), abs=1e-4)
-    assert field.posterior == field.model  # there is no prior
+    assert field.posterior == pytest.approx((wanted - empty).softmax(0).tolist(), abs=1e-4)
     assert field.mass[0] == pytest.approx(float(wanted.logsumexp(0).exp()), rel=1e-4)
+    assert (field.prior, field.support) == (None, None)
 
 
 def test_ticket_is_weighed_the_same_however_often_it_comes(tiny, tiny_tokenizer):
@@ -182,6 +189,19 @@ def test_real_engine_reads_labels_anew_when_they_change(models):
         )
         results.append(models.weigh(SYSTEM, ticket, words, [spec]).weights.fields[0].posterior[0])
     assert results[0] < 0.5 < results[1]
+
+
+@pytest.mark.models
+def test_field_without_labels_is_not_judged_by_the_prior(models):
+    """Degrees are no topics: nearness says nothing about them."""
+    category, urgent = specs(SCHEMA)
+    unlabelled = replace(urgent, labels=())
+    one, other = models.weigh(
+        SYSTEM, "My invoice is wrong.", language(SCHEMA), [category, unlabelled]
+    ).weights.fields
+    assert one.prior is not None
+    assert (other.prior, other.support) == (None, None)
+    assert other.posterior == pytest.approx(other.lift)
 
 
 @pytest.mark.models

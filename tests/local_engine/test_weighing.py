@@ -81,8 +81,9 @@ def table_scorer(words: FiniteLanguage, table: Table) -> Callable:
     return scorer
 
 
-def no_baseline(_: object) -> list[ChoiceScores]:
-    raise AssertionError("without a prior nobody asks what the model thinks of no ticket")
+def even(words: FiniteLanguage) -> Table:
+    """A model without favourites: against it, a lift is the probability itself."""
+    return dict.fromkeys(words.strings(), 1 / words.count)
 
 
 def opinion(*probabilities: float, support: float = 0.7) -> PriorOpinion:
@@ -98,7 +99,7 @@ def weighed(words, table, opinions=None, empty: Table | None = None, fields=FIEL
         opinions or {},
         encode=encode,
         scorer=table_scorer(words, table),
-        baseline=Baseline(no_baseline if empty is None else table_scorer(words, empty)),
+        baseline=Baseline(table_scorer(words, empty or even(words))),
     )
 
 
@@ -117,17 +118,29 @@ def marginal(table: Table, name: str, options: Sequence[object]) -> list[float]:
 
 
 @given(table=tables(PRODUCT))
-def test_without_a_prior_the_posterior_is_the_models_own(table):
-    """Marginals of the model's joint distribution, and no baseline is asked for."""
+def test_without_prior_and_favourites_the_posterior_is_the_models_own(table):
+    """Marginals of the model's joint distribution."""
     weights = weighed(PRODUCT, table)
     for field, spec in zip(weights.fields, FIELDS, strict=True):
         wanted = marginal(table, spec.path[0], spec.options)
-        assert field.posterior == field.model
+        assert field.posterior == pytest.approx(field.model)
+        assert field.posterior == pytest.approx(field.lift)
         assert (field.prior, field.support) == (None, None)
         assert field.options == spec.options
         # Branches that carry less than 1 % together may be left out.
         assert field.posterior == pytest.approx(wanted, abs=weights.dropped + 1e-9)
     assert weights.dropped <= 0.01
+
+
+@given(table=tables(PRODUCT), empty=tables(PRODUCT))
+def test_without_a_prior_the_posterior_is_the_lift(table, empty):
+    """What the model would say to anything is taken out; its own opinion stays beside it."""
+    field = weighed(PRODUCT, table, empty=empty).fields[0]
+    given_ticket, given_none = (marginal(t, "category", CATEGORIES) for t in (table, empty))
+    ratios = [p / q for p, q in zip(given_ticket, given_none, strict=True)]
+    assert field.posterior == pytest.approx([ratio / sum(ratios) for ratio in ratios])
+    assert field.lift == field.posterior
+    assert field.model == pytest.approx(given_ticket)
 
 
 @given(table=tables(PRODUCT))
@@ -167,6 +180,7 @@ def test_posterior_is_prior_times_lift(table, empty, prior):
     wanted = (log_prior + MODEL_WEIGHT * lift).softmax(0).tolist()
     assert field.posterior == pytest.approx(wanted)
     assert field.model == pytest.approx(given_ticket.tolist())
+    assert field.lift == pytest.approx(lift.softmax(0).tolist())
 
 
 @given(words=st.sampled_from([PRODUCT, WHOLE, OPTIONAL]), data=st.data(), with_prior=st.booleans())
@@ -178,7 +192,8 @@ def test_every_distribution_sums_to_one(words, data, with_prior):
     for field in weights.fields:
         assert math.isclose(sum(field.posterior), 1.0)
         assert math.isclose(sum(field.model), 1.0)
-        assert len(field.options) == len(field.posterior) == len(field.model)
+        assert math.isclose(sum(field.lift), 1.0)
+        assert len(field.options) == len(field.posterior) == len(field.model) == len(field.lift)
         assert field.mass[0] < field.mass[1]
         assert field.value in field.options
 
@@ -194,34 +209,30 @@ def test_field_that_may_be_left_out_has_none_among_its_options(table):
 
 def test_prior_takes_a_left_out_field_for_an_average_option():
     """A prior without an opinion on leaving it out neither favours nor forbids it."""
-    even = dict.fromkeys(OPTIONAL.strings(), 1 / OPTIONAL.count)
-    for prior, wanted in (((0.5, 0.5), 1 / 3), ((0.9, 0.1), 1 / 3)):
-        weights = weighed(OPTIONAL, even, {("priority",): opinion(*prior)}, empty=even)
-        assert weights.fields[1].posterior[-1] == pytest.approx(wanted)
+    for prior in ((0.5, 0.5), (0.9, 0.1)):
+        weights = weighed(OPTIONAL, even(OPTIONAL), {("priority",): opinion(*prior)})
+        assert weights.fields[1].posterior[-1] == pytest.approx(1 / 3)
 
 
 def test_branches_that_were_not_followed_are_reported():
     """Twenty equally likely values, of which sixteen are followed."""
     names = [f"label{number}" for number in range(20)]
     words = language(schema(categories=names))
-    table = dict.fromkeys(words.strings(), 1 / words.count)
-    weights = weighed(words, table, fields=(PRIORITY,))
+    weights = weighed(words, even(words), fields=(PRIORITY,))
     assert weights.dropped == pytest.approx(1 - MAX_BRANCHES / 20)
     assert math.isclose(sum(weights.fields[0].posterior), 1.0)
 
 
 def test_nothing_is_dropped_where_every_branch_is_followed():
-    table = dict.fromkeys(PRODUCT.strings(), 1 / PRODUCT.count)
-    assert weighed(PRODUCT, table).dropped == pytest.approx(0, abs=1e-12)
+    assert weighed(PRODUCT, even(PRODUCT)).dropped == pytest.approx(0, abs=1e-12)
 
 
 def test_baseline_is_scored_once_for_each_branch():
-    even = dict.fromkeys(PRODUCT.strings(), 1 / PRODUCT.count)
     asked: list[Branch] = []
 
     def scorer(branches: Sequence[Branch]) -> list[ChoiceScores]:
         asked.extend(branches)
-        return table_scorer(PRODUCT, even)(branches)
+        return table_scorer(PRODUCT, even(PRODUCT))(branches)
 
     baseline = Baseline(scorer)
     opinions = {spec.path: opinion(*[1 / len(spec.options)] * len(spec.options)) for spec in FIELDS}
@@ -231,7 +242,7 @@ def test_baseline_is_scored_once_for_each_branch():
             FIELDS,
             opinions,
             encode=encode,
-            scorer=table_scorer(PRODUCT, even),
+            scorer=table_scorer(PRODUCT, even(PRODUCT)),
             baseline=baseline,
         )
     assert len(asked) == len(set(asked)) == 1 + len(CATEGORIES)
