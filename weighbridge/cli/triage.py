@@ -154,13 +154,13 @@ def _value(evidence: FieldEvidence | None) -> Text:
 
 
 def _interval(mass: tuple[float, float]) -> str:
-    return f"{_share(mass[0])}–{_share(mass[1])}"
+    return f"{_share(mass[0])}\N{EN DASH}{_share(mass[1])}"
 
 
 def _share(value: float) -> str:
-    """Two digits, without the zeros that nobody reads: .02, 6e-5."""
+    """One digit, without the zeros that nobody reads: .02, 6e-5."""
     if value >= 0.001:
-        return f"{value:.2g}".removeprefix("0")
+        return f"{value:.1g}".removeprefix("0")
     return f"{value:.0e}".replace("e-0", "e-")
 
 
@@ -186,9 +186,10 @@ def _summarise(decisions: list[Decision], config: Path | None) -> None:
     waiting = [d for d in decisions if d.status == "review"]
     console = stderr()
     console.print(
-        f"{len(decisions) - len(waiting)} accepted (uncertified), {len(waiting)} wait for a person. "
-        "In brackets: not to be acted on.",
+        f"{len(decisions) - len(waiting)} accepted (uncertified), {len(waiting)} wait for a person; "
+        "what stands in brackets is not to be acted on.",
         highlight=False,
+        soft_wrap=True,
     )
     if waiting:
         option = f" --config {config}" if config is not None else ""

@@ -7,8 +7,8 @@ say to anything (contextual calibration, Zhao et al. 2021). Where there is no pr
 
 The weights were chosen on the development draws, for the 135M generator (`python -m bench.accuracy`
 prints accuracy by weight). With the prior at 1, model weights from 0 to 0.1 are within one ticket
-of each other on both banking77 draws, larger ones lose. That small weight is also the truth about the
-model where it stands alone: by its own lights it would name a priority with 0.8 or more for one
+of each other on both banking77 draws; larger ones lose. That small weight is also the truth about
+the model where it stands alone: by its own lights it would name a priority with 0.8 or more for one
 ticket in twenty and be wrong nearly every time; weighed so, it never claims to know.
 """
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import httpx
 from pydantic import SecretStr
 
 from weighbridge.decision import FailureKind, FieldEvidence, Json
-from weighbridge.providers.evidence import aligned
+from weighbridge.providers.evidence import LogprobSource, aligned
 from weighbridge.providers.failures import from_transport
 from weighbridge.providers.protocol import (
     Adapter,
@@ -27,8 +26,6 @@ from weighbridge.schemas.task import Prompt, Task, value_at
 from weighbridge.schemas.ticket import Ticket
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
-
-LogprobSource = Literal["premask", "postmask", "unknown_mask"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
