@@ -176,8 +176,9 @@ def test_slower_conversion_leaves_the_finished_folder_alone(gguf_path, cache, mo
 def test_processes_that_convert_at_once_all_load(gguf_path, cache):
     """And leave one folder."""
     command = [sys.executable, "-c", LOAD, str(gguf_path), str(cache)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    workers = [subprocess.Popen(command, **pipes) for _ in range(3)]
+    workers = [subprocess.Popen(command, env=environment, **pipes) for _ in range(3)]
     for worker in workers:
         worker.stdout.readline()
     for worker in workers:
