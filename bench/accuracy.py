@@ -57,14 +57,9 @@ class Row:
         """The label that a pair of weights chooses."""
         w = self.weights
         assert w.prior is not None
-        # posterior ~ prior ** PRIOR_WEIGHT * lift ** MODEL_WEIGHT, solved for log lift.
-        lift = [
-            (math.log(q) - PRIOR_WEIGHT * math.log(p)) / MODEL_WEIGHT
-            for q, p in zip(w.posterior, w.prior, strict=True)
-        ]
         scores = [
-            prior_weight * math.log(p) + model_weight * m
-            for p, m in zip(w.prior, lift, strict=True)
+            prior_weight * math.log(p) + model_weight * math.log(m)
+            for p, m in zip(w.prior, w.lift, strict=True)
         ]
         return str(w.options[scores.index(max(scores))])
 
