@@ -55,7 +55,8 @@ class Failure:
         detail: for the trail; our words and the vendor's codes, never the vendor's sentences.
         status: HTTP status, or the status that stood in the body of a 200.
         wait_s: how long the provider asks to be left alone; None if it does not say.
-        retry: what the provider says about asking again, where it says so (`x-should-retry`).
+        retry: False where asking again is known not to help: the provider says so
+            (`x-should-retry`), or the attempt has used up all its time. None where nobody knows.
         parameter: the request parameter that a capability failure is about.
         prompt_tokens: usage of an answer that was paid for and not accepted.
         completion_tokens: the same.

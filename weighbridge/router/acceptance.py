@@ -42,7 +42,7 @@ def accept(reply: Reply, plan: SchemaPlan, task: Task) -> Accepted | Failure:
     try:
         wire = loads(unwrap(reply.text))
     except JsonInvalid as error:
-        return _invalid(reply, f"not strict JSON: {error}")
+        return _invalid(reply, str(error))
     value, notes = _restore_case(plan.reverse(wire), task.fields)
     if broken := task.violations(value):
         return _invalid(reply, f"breaks the schema: {', '.join(broken[:3])}")
