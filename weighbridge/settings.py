@@ -100,7 +100,7 @@ class LocalSettings(_Section):
     threads: Annotated[int, Field(ge=1, le=256)] | None = None
     max_ticket_tokens: Annotated[int, Field(ge=64, le=4096)] = 1024
     timeout: Seconds = 60.0
-    reserve: Seconds = 5.0
+    reserve: Seconds = 8.0
 
 
 ProviderSettings = Annotated[OpenAISettings | LocalSettings, Field(discriminator="kind")]

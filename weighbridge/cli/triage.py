@@ -186,8 +186,8 @@ def _summarise(decisions: list[Decision], config: Path | None) -> None:
     waiting = [d for d in decisions if d.status == "review"]
     console = stderr()
     console.print(
-        f"{len(decisions) - len(waiting)} accepted (uncertified), {len(waiting)} wait for a person; "
-        "what stands in brackets is not to be acted on.",
+        f"{len(decisions) - len(waiting)} accepted (uncertified), "
+        f"{len(waiting)} wait for a person; what stands in brackets is not to be acted on.",
         highlight=False,
         soft_wrap=True,
     )

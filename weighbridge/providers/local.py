@@ -51,7 +51,7 @@ class LocalProvider:
         threads: int | None = None,
         max_ticket_tokens: int = 1024,
         timeout_s: float = 60.0,
-        reserve_s: float = 5.0,
+        reserve_s: float = 8.0,
     ) -> None:
         self.name, self.model = name, model
         self.timeout_s, self.reserve_s = timeout_s, reserve_s

@@ -82,7 +82,7 @@ class AttemptLoop:
     ) -> Outcome:
         """Ask until somebody answers, `deadline` (on the clock) comes, or nobody is left."""
         trail: list[Attempt] = []
-        was_refused = False
+        refusals = 0
         for position, provider in enumerate(self._providers):
             later = self._providers[position + 1 :]
             end = deadline - sum(p.reserve_s for p in later)
@@ -105,15 +105,12 @@ class AttemptLoop:
             step = await self._visit(visit)
             if isinstance(step, Answered):
                 self._health.recovered(provider.name)
-                return Outcome(answered=step, refused=was_refused, trail=tuple(trail))
-            # A refusal is answered by at most one other provider, then by a person.
-            refused_now = trail[-1].failure in _REFUSALS
-            if not step.onward or was_refused or len(trail) >= self._max_attempts:
-                return Outcome(
-                    answered=None, refused=was_refused or refused_now, trail=tuple(trail)
-                )
-            was_refused = refused_now
-        return Outcome(answered=None, refused=was_refused, trail=tuple(trail))
+                return Outcome(answered=step, refused=refusals > 0, trail=tuple(trail))
+            refusals += trail[-1].failure in _REFUSALS
+            # What one provider refuses one other may answer; what two refuse is for a person.
+            if not step.onward or refusals == 2 or len(trail) >= self._max_attempts:
+                break
+        return Outcome(answered=None, refused=refusals > 0, trail=tuple(trail))
 
     async def _may_ask(self, visit: _Visit, later: Sequence[Provider]) -> bool:
         """Whether the provider is fit to be asked; waits for the last one that could answer."""
