@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from queue_entries import FakeClock
 
-from weighbridge.review import ReviewQueue
-from weighbridge.store import Database
+from weighbridge.review.queue import ReviewQueue
+from weighbridge.store.database import Database
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import time
 
 from sqlalchemy import insert
 
-from weighbridge.review import ReviewQueue
-from weighbridge.store import Database
+from weighbridge.review.queue import ReviewQueue
+from weighbridge.store.database import Database
 from weighbridge.store.tables import event_table
 
 

@@ -11,8 +11,9 @@ from queue_entries import FakeClock, make_entry
 from sqlalchemy import select
 
 from weighbridge.errors import LeaseLost, VerdictInvalid
-from weighbridge.review import ReviewQueue, State
-from weighbridge.store import Database
+from weighbridge.review.items import State
+from weighbridge.review.queue import ReviewQueue
+from weighbridge.store.database import Database
 from weighbridge.store.tables import event_table, item_table, verdict_table
 
 reviewers = st.sampled_from(["ann", "bob", "eve"])

@@ -12,8 +12,9 @@ import pytest
 from queue_entries import make_entry, start_worker
 
 from weighbridge.errors import LeaseLost
-from weighbridge.review import ReviewQueue, State
-from weighbridge.store import Database
+from weighbridge.review.items import State
+from weighbridge.review.queue import ReviewQueue
+from weighbridge.store.database import Database
 
 NUM_PROCESSES = 4
 NUM_ITEMS = 200

@@ -12,9 +12,10 @@ from sqlalchemy import select
 
 from weighbridge.decision import Decision, FieldEvidence
 from weighbridge.errors import ItemNotFound, LeaseLost, QueueUnavailable, VerdictInvalid
-from weighbridge.review import Item, ReviewQueue, State
+from weighbridge.review.items import Item, State
+from weighbridge.review.queue import ReviewQueue
 from weighbridge.review.rows import priority
-from weighbridge.store import Database
+from weighbridge.store.database import Database
 from weighbridge.store.tables import event_table
 
 BUG = {"category": "bug"}

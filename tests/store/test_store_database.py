@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from weighbridge.errors import QueueUnavailable
-from weighbridge.store import Database
+from weighbridge.store.database import Database
 
 OPENER = """
 import sys
-from weighbridge.store import Database
+from weighbridge.store.database import Database
 for line in sys.stdin:
     Database(line.strip()).close()
     print("open", flush=True)

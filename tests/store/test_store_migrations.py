@@ -12,7 +12,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine
 
 from weighbridge.errors import QueueUnavailable
-from weighbridge.store import Database
+from weighbridge.store.database import Database
 from weighbridge.store.migrations import HEAD, REVISIONS
 from weighbridge.store.tables import metadata
 
@@ -62,7 +62,7 @@ def test_list_of_revisions_is_that_of_the_scripts():
 def test_current_database_opens_without_alembic(url):
     Database(url).close()
     script = (
-        "import sys; from weighbridge.store import Database; Database(sys.argv[1]);"
+        "import sys; from weighbridge.store.database import Database; Database(sys.argv[1]);"
         " sys.exit('alembic' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", script, url], check=False).returncode == 0

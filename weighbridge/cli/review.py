@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Group
@@ -16,8 +16,10 @@ from weighbridge.cli.options import ConfigOption, JsonOption
 from weighbridge.cli.output import harmless, print_json, stderr, stdout, usage
 from weighbridge.config import open_queue
 from weighbridge.decision import Json, Question, label
-from weighbridge.review.items import Item, State
 from weighbridge.settings import load_settings
+
+if TYPE_CHECKING:
+    from weighbridge.review.items import Item
 
 app = typer.Typer(help="What waits for a person.", no_args_is_help=True)
 
@@ -107,7 +109,7 @@ def stats(as_json: JsonOption = False, config: ConfigOption = None) -> None:
     numbers = open_queue(load_settings(config)).stats()
     rows: dict[str, Json] = {
         "waiting": numbers.num_waiting,
-        **{f"items {state}": numbers.num_by_state[state] for state in State},
+        **{f"items {state}": count for state, count in numbers.num_by_state.items()},
         "verdicts": numbers.num_verdicts,
         "agreement": numbers.agreement,
         "oldest_waiting_s": numbers.oldest_waiting_s,

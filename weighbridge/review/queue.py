@@ -24,7 +24,7 @@ from weighbridge.review.ids import time_ordered_id
 from weighbridge.review.items import Item, State, Stats
 from weighbridge.review.rows import item_from, item_row, questions_from
 from weighbridge.review.verdicts import judge
-from weighbridge.store import Database
+from weighbridge.store.database import Database
 from weighbridge.store.tables import event_table, item_table, verdict_table
 
 _MACHINE = "weighbridge"  # the actor of what no person did
