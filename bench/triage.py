@@ -56,7 +56,8 @@ def main() -> None:
 def _router(folder: str, prior: str) -> Router:
     return Router.from_config(
         {
-            "provider": [{"kind": "local", "prior": prior}],
+            "provider": [{"kind": "local", "prior": prior, "timeout": "10m"}],
+            "router": {"deadline": "10m"},  # a busy machine must not change the answers
             "review": {"database": f"sqlite:///{folder}/queue.db"},
         }
     )

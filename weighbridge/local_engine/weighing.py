@@ -31,7 +31,7 @@ PRIOR_WEIGHT = 1.0
 MODEL_WEIGHT = 0.05
 
 # Later choices are scored under the likely values of the earlier ones only.
-MAX_BRANCHES = 16
+MAX_BRANCHES = 8
 MAX_DROPPED = 0.01
 
 Scorer = Callable[[Sequence[Branch]], list[ChoiceScores]]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from weighbridge.local_engine.engine import Engine, Weighed
     from weighbridge.local_engine.weighing import FieldSpec, FieldWeights
 
+_WORTH_A_NOTE = 0.0005  # of the posterior
 _PACKAGES = ("torch", "safetensors", "tokenizers", "gguf", "numpy", "py3langid")
 
 
@@ -193,6 +194,6 @@ def _notes(weighed: Weighed) -> tuple[str, ...]:
             f"ticket_truncated: the beginning and the end were read, {weighed.read_tokens} of "
             f"{weighed.ticket_tokens} tokens"
         )
-    if weighed.weights.dropped > 0.0:
+    if weighed.weights.dropped >= _WORTH_A_NOTE:
         notes.append(f"branches_dropped: {weighed.weights.dropped:.4f} of the posterior")
     return tuple(notes)
