@@ -11,10 +11,10 @@ from naive_scoring import option_log_prob
 
 from weighbridge.errors import ModelMissing, ModelUnknown
 from weighbridge.local_engine.chat import ChatML
-from weighbridge.local_engine.engine import Engine
+from weighbridge.local_engine.engine import _NO_TICKET, Engine
 from weighbridge.local_engine.prior import LabelText
 from weighbridge.local_engine.scoring import Text
-from weighbridge.local_engine.weighing import FieldSpec
+from weighbridge.local_engine.weighing import MODEL_WEIGHT, FieldSpec
 from weighbridge.schemas.finite import judged_fields, language
 from weighbridge.schemas.task import Task
 
@@ -63,12 +63,14 @@ def naive_log_probs(engine, ticket):
 
 
 def test_first_field_is_weighed_as_the_prompt_has_it(tiny_engine):
-    """Prompt, prefix cache, scoring and softmax together; the empty ticket is "N/A"."""
+    """Prompt, prefix cache, scoring and softmax together."""
     ticket = "The bill has a bug."
-    wanted, empty = (naive_log_probs(tiny_engine, text) for text in (ticket, "N/A"))
+    wanted, empty = (naive_log_probs(tiny_engine, text) for text in (ticket, _NO_TICKET))
     field = weighed(tiny_engine, ticket).weights.fields[0]
     assert field.model == pytest.approx(wanted.softmax(0).tolist(), abs=1e-4)
-    assert field.posterior == pytest.approx((wanted - empty).softmax(0).tolist(), abs=1e-4)
+    lift = wanted - empty
+    assert field.lift == pytest.approx(lift.softmax(0).tolist(), abs=1e-4)
+    assert field.posterior == pytest.approx((MODEL_WEIGHT * lift).softmax(0).tolist(), abs=1e-5)
     assert field.mass[0] == pytest.approx(float(wanted.logsumexp(0).exp()), rel=1e-4)
     assert (field.prior, field.support) == (None, None)
 
@@ -201,7 +203,6 @@ def test_field_without_labels_is_not_judged_by_the_prior(models):
     ).weights.fields
     assert one.prior is not None
     assert (other.prior, other.support) == (None, None)
-    assert other.posterior == pytest.approx(other.lift)
 
 
 @pytest.mark.models

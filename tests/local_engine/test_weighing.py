@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from unittest import mock
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from weighbridge.local_engine import weighing
 from weighbridge.local_engine.prior import LabelText, PriorOpinion
 from weighbridge.local_engine.scoring import Branch, ChoiceScores
 from weighbridge.local_engine.weighing import (
     MAX_BRANCHES,
-    MODEL_WEIGHT,
     Baseline,
     FieldSpec,
     Weights,
@@ -92,15 +93,19 @@ def opinion(*probabilities: float, support: float = 0.7) -> PriorOpinion:
     )
 
 
-def weighed(words, table, opinions=None, empty: Table | None = None, fields=FIELDS) -> Weights:
-    return weigh(
-        words,
-        fields,
-        opinions or {},
-        encode=encode,
-        scorer=table_scorer(words, table),
-        baseline=Baseline(table_scorer(words, empty or even(words))),
-    )
+def weighed(
+    words, table, opinions=None, empty: Table | None = None, fields=FIELDS, model_weight=1.0
+) -> Weights:
+    """With the model's opinion in full; the default weight is too small to see much of it."""
+    with mock.patch.object(weighing, "MODEL_WEIGHT", model_weight):
+        return weigh(
+            words,
+            fields,
+            opinions or {},
+            encode=encode,
+            scorer=table_scorer(words, table),
+            baseline=Baseline(table_scorer(words, empty or even(words))),
+        )
 
 
 positive = st.floats(0.01, 1.0)
@@ -132,14 +137,15 @@ def test_without_prior_and_favourites_the_posterior_is_the_models_own(table):
     assert weights.dropped <= 0.01
 
 
-@given(table=tables(PRODUCT), empty=tables(PRODUCT))
-def test_without_a_prior_the_posterior_is_the_lift(table, empty):
+@given(table=tables(PRODUCT), empty=tables(PRODUCT), model_weight=st.floats(0, 2))
+def test_without_a_prior_the_posterior_is_the_weighted_lift(table, empty, model_weight):
     """What the model would say to anything is taken out; its own opinion stays beside it."""
-    field = weighed(PRODUCT, table, empty=empty).fields[0]
+    field = weighed(PRODUCT, table, empty=empty, model_weight=model_weight).fields[0]
     given_ticket, given_none = (marginal(t, "category", CATEGORIES) for t in (table, empty))
     ratios = [p / q for p, q in zip(given_ticket, given_none, strict=True)]
-    assert field.posterior == pytest.approx([ratio / sum(ratios) for ratio in ratios])
-    assert field.lift == field.posterior
+    assert field.lift == pytest.approx([ratio / sum(ratios) for ratio in ratios])
+    raised = [ratio**model_weight for ratio in ratios]
+    assert field.posterior == pytest.approx([ratio / sum(raised) for ratio in raised])
     assert field.model == pytest.approx(given_ticket)
 
 
@@ -168,16 +174,22 @@ def test_priors_of_whole_values_are_those_of_their_parts(table, first, second):
             assert field.support == 0.7
 
 
-@given(table=tables(PRODUCT), empty=tables(PRODUCT), prior=st.tuples(*[positive] * 3))
-def test_posterior_is_prior_times_lift(table, empty, prior):
+@given(
+    table=tables(PRODUCT),
+    empty=tables(PRODUCT),
+    prior=st.tuples(*[positive] * 3),
+    model_weight=st.floats(0, 2),
+)
+def test_posterior_is_prior_times_weighted_lift(table, empty, prior, model_weight):
     """Of the first choice: log prior plus the weighted change that the ticket makes."""
     log_prior = torch.tensor(prior, dtype=torch.float64).log_softmax(0)
     opinions = {("category",): PriorOpinion(log_probs=log_prior, support=0.5)}
-    field = weighed(PRODUCT, table, opinions, empty=empty).fields[0]
+    weights = weighed(PRODUCT, table, opinions, empty=empty, model_weight=model_weight)
+    field = weights.fields[0]
     given_ticket = torch.tensor(marginal(table, "category", CATEGORIES), dtype=torch.float64)
     given_none = torch.tensor(marginal(empty, "category", CATEGORIES), dtype=torch.float64)
     lift = given_ticket.log() - given_none.log()
-    wanted = (log_prior + MODEL_WEIGHT * lift).softmax(0).tolist()
+    wanted = (log_prior + model_weight * lift).softmax(0).tolist()
     assert field.posterior == pytest.approx(wanted)
     assert field.model == pytest.approx(given_ticket.tolist())
     assert field.lift == pytest.approx(lift.softmax(0).tolist())
