@@ -227,7 +227,7 @@ def test_prior_takes_a_left_out_field_for_an_average_option():
 
 
 def test_branches_that_were_not_followed_are_reported():
-    """Twenty equally likely values, of which sixteen are followed."""
+    """Twenty equally likely values, more than are followed."""
     names = [f"label{number}" for number in range(20)]
     words = language(schema(categories=names))
     weights = weighed(words, even(words), fields=(PRIORITY,))
