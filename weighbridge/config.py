@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from weighbridge.errors import ConfigError, TaskInvalid
 from weighbridge.schemas.task import Task
-from weighbridge.settings import Labels, LabelSettings, LocalSettings, OpenAISettings, Settings
+from weighbridge.settings import Labels, LocalSettings, OpenAISettings, Settings
 
 if TYPE_CHECKING:
     from weighbridge.providers.protocol import Provider
@@ -94,14 +94,23 @@ def read_key(chosen: OpenAISettings) -> SecretStr | None:
             hint = f"Set {chosen.api_key_env} to the API key."
             problem = f"the environment variable {chosen.api_key_env} is not set"
             raise ConfigError(where, "api_key_env", problem, hint)
-        return SecretStr(value)
+        return _secret(value, where, "api_key_env")
     if chosen.api_key_file is not None:
         try:
-            return SecretStr(chosen.api_key_file.expanduser().read_text("utf-8").strip())
-        except (OSError, UnicodeError) as error:
+            value = chosen.api_key_file.expanduser().read_text("utf-8").strip()
+        except (OSError, UnicodeError, RuntimeError) as error:  # the last: whose home is `~name`?
             problem = f"{chosen.api_key_file} cannot be read ({type(error).__name__})"
             raise ConfigError(where, "api_key_file", problem) from None
+        if not value:
+            raise ConfigError(where, "api_key_file", f"{chosen.api_key_file} is empty")
+        return _secret(value, where, "api_key_file")
     return None
+
+
+def _secret(value: str, where: str, key: str) -> SecretStr:
+    if not (value.isascii() and value.isprintable()):  # it goes into a header
+        raise ConfigError(where, key, "what it names holds more than one line of ASCII")
+    return SecretStr(value)
 
 
 def build_provider(chosen: OpenAISettings | LocalSettings) -> Provider:
@@ -141,7 +150,4 @@ def build_provider(chosen: OpenAISettings | LocalSettings) -> Provider:
 def _plain_labels(labels: Labels) -> Any:
     if isinstance(labels, list):
         return labels
-    return {
-        name: meaning.model_dump() if isinstance(meaning, LabelSettings) else meaning
-        for name, meaning in labels.items()
-    }
+    return {name: meaning.model_dump() for name, meaning in labels.items()}

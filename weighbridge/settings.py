@@ -12,41 +12,67 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
     HttpUrl,
+    Tag,
     TypeAdapter,
     ValidationError,
     model_validator,
 )
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
 
 from weighbridge.errors import ConfigError
 
 FILE_NAME = "weighbridge.toml"
+
+_Location = tuple[int | str, ...]  # as pydantic gives it
+# Below these, and below each provider, the third part of a location names a branch of a union.
+_LABELS = {("task", "categories"), ("task", "priorities")}
 
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def _seconds(value: Any) -> Any:
     """Seconds from a number or a text such as "20s", "500ms", "2m"."""
-    if isinstance(value, str):
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)", value.strip())
+    if isinstance(value, str | bool):
+        # Without a unit too: all that the environment can hold is text.
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?", str(value).strip())
         if match is None:
             raise ValueError('a duration is a number of seconds or a text such as "20s" or "500ms"')
-        return float(match[1]) * _UNITS_S[match[2]]
+        return float(match[1]) * _UNITS_S[match[2] or "s"]
     return value
 
 
 def _name(value: str) -> str:
     if not re.fullmatch(r"[\w.-]{1,64}", value):
         raise ValueError("a name is 1 to 64 letters, digits, '.', '_' or '-'")
+    return value
+
+
+def _variable(value: str) -> str:
+    # Whoever put the key itself here must not read it again in an error.
+    if not re.fullmatch(r"[A-Z_][A-Z0-9_]*", value):
+        raise ValueError("names an environment variable in capitals; it is not the key itself")
+    return value
+
+
+def _base_url(value: str) -> str:
+    url = TypeAdapter(HttpUrl).validate_python(value)
+    if url.username or url.password or url.query or url.fragment:
+        raise ValueError("must hold neither credentials nor a query; use api_key_env")
     return value
 
 
@@ -71,9 +97,9 @@ class OpenAISettings(_Section):
 
     name: Name
     kind: Literal["openai"]
-    base_url: str
+    base_url: Annotated[str, AfterValidator(_base_url)]
     model: Annotated[str, Field(min_length=1)]
-    api_key_env: str | None = None
+    api_key_env: Annotated[str, AfterValidator(_variable)] | None = None
     api_key_file: Path | None = None
     timeout: Seconds = 15.0
     logprobs: Literal["premask", "postmask", "unknown_mask", "off"] = "unknown_mask"
@@ -82,9 +108,6 @@ class OpenAISettings(_Section):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        url = TypeAdapter(HttpUrl).validate_python(self.base_url)
-        if url.username or url.password:
-            raise ValueError("base_url must not hold credentials; use api_key_env")
         if self.api_key_env and self.api_key_file:
             raise ValueError("give api_key_env or api_key_file, not both")
         return self
@@ -142,7 +165,16 @@ class LabelSettings(_Section):
     phrases: tuple[str, ...] = ()
 
 
-Labels = dict[str, str | LabelSettings] | list[str]
+def _label(value: Any) -> Any:
+    return {"description": value} if isinstance(value, str) else value
+
+
+# Told apart by hand: of a plain union, pydantic would report the branch that nobody meant.
+Labels = Annotated[
+    Annotated[dict[str, Annotated[LabelSettings, BeforeValidator(_label)]], Tag("mapping")]
+    | Annotated[list[str], Tag("list")],
+    Discriminator(lambda value: "list" if isinstance(value, list) else "mapping"),
+]
 
 
 class TaskSettings(_Section):
@@ -194,6 +226,8 @@ class Settings(BaseSettings):
         for name in self.router.order:
             if name not in names:
                 raise ValueError(f"router.order names {name!r}; there are {', '.join(names)}")
+            if self.router.order.count(name) > 1:
+                raise ValueError(f"router.order names {name!r} twice")
         return self
 
 
@@ -233,31 +267,52 @@ def load_settings(source: str | Path | Mapping[str, Any] | None = None) -> Setti
 
 
 def _validated(content: Mapping[str, Any], source: str) -> Settings:
+    for key in content:
+        if key.startswith("_"):  # pydantic-settings would take it for an order to itself
+            raise _unknown(source, (key,))
     try:
         return Settings(**content)
+    except SettingsError as error:
+        hint = "Set single keys, such as WEIGHBRIDGE_ROUTER__DEADLINE=5s."
+        raise ConfigError("environment", "", str(error), hint) from None
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
-        # The discriminator and the branch of a union are no keys of the file.
-        keys = [str(part) for part in first["loc"] if part not in ("openai", "local")]
-        key = ".".join(keys)
         if first["type"] == "extra_forbidden":
-            near = _nearest(first["loc"])
-            raise ConfigError(source, key, "unknown key", f"The nearest is {near!r}.") from None
-        raise ConfigError(source, key, first["msg"].removeprefix("Value error, ")) from None
+            raise _unknown(source, first["loc"]) from None
+        problem = first["msg"].removeprefix("Value error, ")
+        raise _config_error(source, first["loc"], problem) from None
 
 
-def _nearest(location: tuple[int | str, ...]) -> str:
+def _unknown(source: str, location: _Location) -> ConfigError:
+    return _config_error(source, location, "unknown key", f"The nearest is {_nearest(location)!r}.")
+
+
+def _config_error(source: str, location: _Location, problem: str, hint: str = "") -> ConfigError:
+    """The error at a location, with the environment variable as its source if there is one."""
+    has_branch = location[:1] == ("provider",) or location[:2] in _LABELS
+    parts = location[:2] + location[3 if has_branch else 2 :]
+    keys = [str(part) for part in parts if part != "[key]"]
+    variable = "__".join(["weighbridge", *keys]).replace("__", "_", 1).upper()
+    is_from_environment = any(name.upper() == variable for name in os.environ)
+    return ConfigError(variable if is_from_environment else source, ".".join(keys), problem, hint)
+
+
+def _nearest(location: _Location) -> str:
     """The valid key nearest to the last part of a location."""
-    kinds = {"openai": OpenAISettings, "local": LocalSettings}
-    model: Any = Settings
+    kinds: dict[str, type[BaseModel]] = {"openai": OpenAISettings, "local": LocalSettings}
+    sections: list[type[BaseModel]] = [Settings]
     for part in location[:-1]:
-        if part in kinds:
-            model = kinds[str(part)]
-        elif isinstance(part, str) and part in model.model_fields:
-            annotation = model.model_fields[part].annotation
-            if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-                model = annotation
-    matches: list[str] = difflib.get_close_matches(
-        str(location[-1]), list(model.model_fields), 1, cutoff=0
-    )
-    return matches[0]
+        if len(sections) > 1 and part in kinds:
+            sections = [kinds[str(part)]]
+        elif part in sections[0].model_fields:
+            annotation = sections[0].model_fields[str(part)].annotation
+            sections = _sections(annotation) or sections
+    names = list(sections[0].model_fields)
+    return difflib.get_close_matches(str(location[-1]), names, 1, cutoff=0)[0]
+
+
+def _sections(annotation: Any) -> list[type[BaseModel]]:
+    """The sections anywhere in a type, such as in `tuple[A | B, ...]`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [section for part in get_args(annotation) for section in _sections(part)]

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from weighbridge.config import build_provider, build_router, build_task, open_queue, read_key
+from weighbridge.errors import ConfigError, QueueUnavailable
+from weighbridge.settings import load_settings
+
+CANARY = "sk-canary-0123456789"
+
+OPENAI = {"name": "a", "kind": "openai", "base_url": "https://host/v1", "model": "m"}
+
+
+def chosen(**changes):
+    return load_settings({"provider": [{**OPENAI, **changes}]}).provider[0]
+
+
+def task(**given):
+    return build_task(load_settings({"task": given}))
+
+
+def test_key_comes_from_the_environment_or_a_file(tmp_path, monkeypatch):
+    """Without the line end that editors add."""
+    monkeypatch.setenv("SOME_KEY", f" {CANARY}\n")
+    path = tmp_path / "key"
+    path.write_text(f"{CANARY}\n")
+    for named in (chosen(api_key_env="SOME_KEY"), chosen(api_key_file=str(path))):
+        key = read_key(named)
+        assert key is not None
+        assert key.get_secret_value() == CANARY
+        assert CANARY not in f"{key!r} {named!r} {vars(build_provider(named))!r}"
+    assert read_key(chosen()) is None
+
+
+@pytest.mark.parametrize("value", [None, "", "  ", f"{CANARY}\nx: y", f"{CANARY}é", f"{CANARY}\0"])
+def test_key_that_is_missing_or_fits_no_header_is_refused_and_not_repeated(
+    tmp_path, monkeypatch, value
+):
+    path = tmp_path / "key"
+    monkeypatch.delenv("SOME_KEY", raising=False)
+    sources = [("api_key_file", str(path))]
+    if value is not None:
+        path.write_text(value, "utf-8")
+    if value is None or "\0" not in value:  # no environment can hold that
+        sources.append(("api_key_env", "SOME_KEY"))
+        if value is not None:
+            monkeypatch.setenv("SOME_KEY", value)
+    for name, source in sources:
+        with pytest.raises(ConfigError) as refused:
+            read_key(chosen(**{name: source}))
+        assert refused.value.key == name
+        assert CANARY not in f"{refused.value!r} {refused.value} {refused.value.hint}"
+
+
+@pytest.mark.parametrize("path", [".", "/none/such", "~nobody-of-this-name/key"])
+def test_key_file_that_cannot_be_read_is_refused(path):
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_key(chosen(api_key_file=path))
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["only"],
+        [f"label {number}" for number in range(200)],
+        ["🧾 billing", "🐞 bug"],
+        ["feature request", 'the "other"', "it's", "[red]", "a=b", "Straße", "description", "list"],
+    ],
+)
+def test_labels_are_the_options_in_their_order(labels):
+    """Whether they come as a list, with descriptions, or with phrases."""
+    forms = (
+        labels,
+        {name: "about" for name in labels},  # noqa: C420  # a mapping as the file has it
+        {name: {"description": "about", "phrases": ["Say."]} for name in labels},
+    )
+    for form in forms:
+        assert task(categories=form).fields[0].options == tuple(labels)
+
+
+@pytest.mark.parametrize(
+    ("labels", "problem"),
+    [
+        (["bug", "bug"], "occurs twice"),
+        (["bug", "Bug"], "only in case"),
+        ({"bug": "x", "BUG": "y"}, "only in case"),
+        (["STRASSE", "straße"], "only in case"),
+        ([""], "needs a name"),
+        (["   "], "needs a name"),
+        (["bug "], "surrounding"),
+        (["b\x1b[31mug"], "invisible"),
+        ([], "at least one"),
+        ({}, "at least one"),
+        ({"bug": {"phrases": [" "]}}, "described by"),
+    ],
+)
+def test_labels_that_cannot_be_told_apart_are_refused(labels, problem):
+    with pytest.raises(ConfigError, match=problem):
+        task(categories=labels)
+
+
+def test_empty_list_of_priorities_leaves_the_field_out():
+    assert [field.name for field in task(priorities=[]).fields] == ["category"]
+
+
+def test_requiring_a_field_that_was_left_out_is_refused():
+    with pytest.raises(ConfigError, match="no judged field"):
+        task(priorities=[], fields={"priority": {"required": True}})
+
+
+def test_required_fields_are_as_configured():
+    asked = task(fields={"priority": {"required": True}, "category": {"required": False}})
+    assert {f.name: f.required for f in asked.fields} == {"category": False, "priority": True}
+
+
+def test_router_asks_in_the_configured_order(tmp_path):
+    """What `order` leaves out is never asked."""
+    names = ("one", "two", "three")
+    settings = load_settings(
+        {
+            "provider": [{**OPENAI, "name": name} for name in names],
+            "router": {"order": ["three", "one"]},
+            "review": {"database": f"sqlite:///{tmp_path / 'queue.db'}"},
+        }
+    )
+    with build_router(settings) as router:
+        assert [p.name for p in router._providers] == ["three", "one"]
+
+
+@pytest.mark.parametrize("url", ["nonsense", "postgresql://u:canary@host/db", "sqlite:///."])
+def test_database_that_cannot_be_opened_is_a_queue_error_with_a_hint(tmp_path, monkeypatch, url):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(QueueUnavailable) as refused:
+        open_queue(load_settings({"review": {"database": url}}))
+    assert refused.value.hint
+    assert "canary" not in f"{refused.value!r} {refused.value}"
+
+
+def test_key_file_is_read_relative_to_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    Path(tmp_path, "key").write_text(CANARY)
+    key = read_key(chosen(api_key_file="~/key"))
+    assert key is not None
+    assert key.get_secret_value() == CANARY

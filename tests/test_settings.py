@@ -1,0 +1,160 @@
+"""Settings: what the file may say, and how mistakes are answered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weighbridge.config import build_task, read_key
+from weighbridge.errors import ConfigError
+from weighbridge.settings import OpenAISettings, find_file, load_settings
+
+ENDPOINT = {"name": "a", "kind": "openai", "base_url": "https://a.test/v1", "model": "m"}
+
+
+def problem(content: dict[str, Any]) -> ConfigError:
+    with pytest.raises(ConfigError) as caught:
+        load_settings(content)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("content", "key", "nearest"),
+    [
+        ({"routr": {}}, "routr", "router"),
+        ({"gate": {"probabilty": 0.5}}, "gate.probabilty", "probability"),
+        ({"router": {"deadlin": "5s"}}, "router.deadlin", "deadline"),
+        ({"provider": [{"kind": "local", "modle": "x"}]}, "provider.0.modle", "model"),
+        ({"provider": [ENDPOINT | {"api_key": "canary"}]}, "provider.0.api_key", "api_key_env"),
+        ({"task": {"categorys": []}}, "task.categorys", "categories"),
+    ],
+)
+def test_unknown_key_is_an_error_that_names_the_nearest(
+    content: dict[str, Any], key: str, nearest: str
+) -> None:
+    """A misspelt setting must not become a silent default; what it holds is not shown."""
+    error = problem(content)
+    assert (error.key, error.problem) == (key, "unknown key")
+    assert nearest in error.hint
+    assert "canary" not in str(error) + error.hint + repr(error)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"provider": []},
+        {"provider": [ENDPOINT, ENDPOINT]},
+        {"provider": [ENDPOINT], "router": {"order": ["b"]}},
+        {"provider": [ENDPOINT | {"base_url": "a.test/v1"}]},
+        {"provider": [ENDPOINT | {"base_url": "https://user:canary@a.test/v1"}]},
+        {"provider": [ENDPOINT | {"api_key_env": "A", "api_key_file": "b"}]},
+        {"provider": [ENDPOINT | {"name": "a b"}]},
+        {"provider": [ENDPOINT | {"kind": "opnai"}]},
+        {"gate": {"mass": 1.5}},
+        {"router": {"deadline": "0s"}},
+        {"router": {"max_attempts": 0}},
+    ],
+)
+def test_value_that_cannot_work_is_refused_before_anything_starts(content: dict[str, Any]) -> None:
+    assert "canary" not in str(problem(content))
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("20s", 20.0), ("500ms", 0.5), ("2m", 120.0), ("1.5s", 1.5), (3, 3.0)]
+)
+def test_duration_is_read_with_its_unit(text: str | int, seconds: float) -> None:
+    assert load_settings({"router": {"deadline": text}}).router.deadline == seconds
+
+
+@pytest.mark.parametrize("text", ["20", "s", "20 parsecs", "-1s", "1h30m", ""])
+def test_text_that_is_no_duration_is_refused(text: str) -> None:
+    assert problem({"router": {"deadline": text}}).key == "router.deadline"
+
+
+def test_environment_goes_before_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEIGHBRIDGE_ROUTER__DEADLINE", "5s")
+    settings = load_settings({"router": {"deadline": "20s", "max_attempts": 3}})
+    assert (settings.router.deadline, settings.router.max_attempts) == (5.0, 3)
+
+
+def test_nearest_file_upward_is_found_and_the_variable_goes_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "weighbridge.toml").write_text("[gate]\nmass = 0.1\n")
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "other.toml").write_text("[gate]\nmass = 0.2\n")
+    monkeypatch.chdir(tmp_path / "a" / "b")
+    assert load_settings().gate.mass == 0.1
+    monkeypatch.setenv("WEIGHBRIDGE_CONFIG", str(tmp_path / "other.toml"))
+    assert load_settings().gate.mass == 0.2
+    monkeypatch.setenv("WEIGHBRIDGE_CONFIG", str(tmp_path / "missing.toml"))
+    with pytest.raises(ConfigError, match=r"missing\.toml"):
+        find_file()
+
+
+@pytest.mark.parametrize("content", [b"[gate\n", b"gate = \xff"])
+def test_file_that_is_no_toml_is_an_error_with_its_name(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "broken.toml"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=r"broken\.toml"):
+        load_settings(path)
+
+
+def test_folder_instead_of_a_file_is_an_error_with_its_name(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=tmp_path.name):
+        load_settings(tmp_path)
+
+
+def test_key_comes_from_environment_or_file_and_never_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_KEY", " sk-canary \n")
+    (tmp_path / "key").write_text("sk-canary\n")
+    for source in ({"api_key_env": "SOME_KEY"}, {"api_key_file": str(tmp_path / "key")}):
+        settings = load_settings({"provider": [ENDPOINT | source]})
+        (chosen,) = settings.provider
+        assert isinstance(chosen, OpenAISettings)
+        key = read_key(chosen)
+        assert key is not None
+        assert key.get_secret_value() == "sk-canary"
+        assert "canary" not in repr(settings) + repr(key)
+
+
+@pytest.mark.parametrize("source", [{"api_key_env": "NOT_SET"}, {"api_key_file": "/no/such/file"}])
+def test_missing_key_is_an_error_that_names_where_it_was_sought(source: dict[str, str]) -> None:
+    (chosen,) = load_settings({"provider": [ENDPOINT | source]}).provider
+    assert isinstance(chosen, OpenAISettings)
+    with pytest.raises(ConfigError, match=r"NOT_SET|/no/such/file"):
+        read_key(chosen)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["one"],
+        ["bug", "bug_report"],
+        ['say "hi"', "emoji 🚀", "with space", "back\\slash"],
+        {"billing": "charges", "outage": {"description": "down", "phrases": ["Nothing loads."]}},
+        [f"topic {number}" for number in range(200)],
+    ],
+)
+def test_labels_of_your_own_become_the_options(labels: Any) -> None:
+    task = build_task(load_settings({"task": {"categories": labels, "priorities": []}}))
+    (field,) = task.fields
+    assert list(field.options) == list(labels)
+
+
+@pytest.mark.parametrize("labels", [[], ["a", "a"], ["Bug", "bug"], [""], [" a"], ["a\x00"]])
+def test_labels_that_cannot_be_told_apart_are_refused(labels: list[str]) -> None:
+    with pytest.raises(ConfigError, match="categories"):
+        build_task(load_settings({"task": {"categories": labels}}))
+
+
+def test_priority_can_be_made_required() -> None:
+    task = build_task(load_settings({"task": {"fields": {"priority": {"required": True}}}}))
+    assert {field.name: field.required for field in task.fields} == {
+        "category": True,
+        "priority": True,
+    }
