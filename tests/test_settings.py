@@ -62,13 +62,14 @@ def test_value_that_cannot_work_is_refused_before_anything_starts(content: dict[
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("20s", 20.0), ("500ms", 0.5), ("2m", 120.0), ("1.5s", 1.5), (3, 3.0)]
+    ("text", "seconds"),
+    [("20", 20.0), ("20s", 20.0), ("500ms", 0.5), ("2m", 120.0), ("1.5s", 1.5), (3, 3.0)],
 )
 def test_duration_is_read_with_its_unit(text: str | int, seconds: float) -> None:
     assert load_settings({"router": {"deadline": text}}).router.deadline == seconds
 
 
-@pytest.mark.parametrize("text", ["20", "s", "20 parsecs", "-1s", "1h30m", ""])
+@pytest.mark.parametrize("text", ["s", "20 parsecs", "-1s", "1h30m", ""])
 def test_text_that_is_no_duration_is_refused(text: str) -> None:
     assert problem({"router": {"deadline": text}}).key == "router.deadline"
 

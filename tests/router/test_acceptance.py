@@ -6,14 +6,13 @@ from typing import Literal
 
 import pytest
 from pydantic import BaseModel, model_validator
+from stage import TASK, VALID
 
 from weighbridge.decision import FailureKind
 from weighbridge.providers.protocol import Failure, Reply
 from weighbridge.router.acceptance import Accepted, accept
 from weighbridge.schemas.plan import plan_openai
 from weighbridge.schemas.task import Task
-
-from .stage import TASK, VALID
 
 
 def check(text: str, task: Task = TASK) -> Accepted | Failure:

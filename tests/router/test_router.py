@@ -8,13 +8,12 @@ import threading
 
 import httpx
 import pytest
+from stage import KEY, TASK, VALID, Response, Stage, answer, error
 
 from weighbridge.decision import Decision, FailureKind
 from weighbridge.errors import QueueUnavailable
 from weighbridge.router.gate import Gate
 from weighbridge.schemas.task import Task, Triage
-
-from .stage import KEY, TASK, VALID, Response, Stage, answer, error
 
 TICKET = "canary-ticket: I was charged twice"
 SCHEMA_REFUSED = httpx.Response(
