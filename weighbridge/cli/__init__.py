@@ -3,16 +3,38 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from weighbridge import __version__
 from weighbridge.cli import init, model, providers, review, triage
 from weighbridge.cli.output import EXIT_INTERRUPTED, report_error, stderr
 from weighbridge.errors import WeighbridgeError
 
+
+class _Commands(TyperGroup):
+    """Errors of ours become one line and an exit status."""
+
+    def invoke(self, ctx: Any) -> Any:
+        # Not around `app()`: typer has ways of its own with the last two, and they say nothing.
+        try:
+            return super().invoke(ctx)
+        except WeighbridgeError as error:
+            raise typer.Exit(report_error(error)) from None
+        except KeyboardInterrupt:
+            stderr().print("Stopped. What was decided is kept.")
+            raise typer.Exit(EXIT_INTERRUPTED) from None
+        except BrokenPipeError:
+            # The reader went away, as `head` does. Nothing more can be said, not even at exit.
+            sys.stdout = None  # keeps the interpreter from flushing it
+            raise typer.Exit from None
+
+
 app = typer.Typer(
     name="weighbridge",
+    cls=_Commands,
     help="Act on language-model answers only when they deserve it.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # a pretty traceback shows local variables, tickets among them
@@ -34,15 +56,5 @@ def _version(
 
 
 def main() -> None:
-    """Entry point: errors of ours become one line and an exit status."""
-    try:
-        app()
-    except WeighbridgeError as error:
-        sys.exit(report_error(error))
-    except KeyboardInterrupt:
-        stderr().print("Stopped. What was decided is kept.")
-        sys.exit(EXIT_INTERRUPTED)
-    except BrokenPipeError:
-        # The reader went away, as `head` does. Nothing more can be said, not even at exit.
-        sys.stdout = None  # keeps the interpreter from flushing it
-        sys.exit(0)
+    """Entry point."""
+    app()

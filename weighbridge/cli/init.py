@@ -108,13 +108,16 @@ def init(
     found = []
     for endpoint in _ENDPOINTS:
         model = _found(endpoint)
-        stderr().print(f"{endpoint.name}: {'found' if model else 'not found'}", highlight=False)
+        stderr().print(f"{endpoint.name}: {'found' if model else 'not found'}")
         if model:
             found.append((endpoint, model))
     providers = "".join(_section(endpoint, model) for endpoint, model in found)
     order = ", ".join(f'"{name}"' for name in [*(e.name for e, _ in found), "offline"])
-    path.write_text(_TEMPLATE.format(providers=providers, order=order), "utf-8")
-    stderr().print(f"wrote {path}", highlight=False)
+    try:
+        path.write_text(_TEMPLATE.format(providers=providers, order=order), "utf-8")
+    except OSError as error:
+        usage(f"{path} cannot be written: {error.strerror}")
+    stderr().print(f"wrote {path}")
 
 
 def _found(endpoint: _Endpoint) -> str | None:
@@ -125,9 +128,10 @@ def _found(endpoint: _Endpoint) -> str | None:
 
     try:
         models = httpx.get(f"{endpoint.base_url}/models", timeout=_PROBE_S, trust_env=False).json()
-        return str(models["data"][0]["id"])
+        model = str(models["data"][0]["id"])
     except (httpx.HTTPError, ValueError, LookupError, TypeError):
         return None
+    return model if model.isprintable() else None  # it goes into the file
 
 
 def _section(endpoint: _Endpoint, model: str) -> str:

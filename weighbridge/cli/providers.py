@@ -50,5 +50,5 @@ def _state(chosen: OpenAISettings | LocalSettings) -> str:
         if isinstance(provider, LocalProvider):
             provider.check()
     except WeighbridgeError as error:
-        return f"{error}. {error.hint}"
+        return f"{error}. {error.hint}".removesuffix(" ")
     return "ready"

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import getpass
+import shlex
 from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,6 +23,7 @@ from weighbridge.settings import load_settings
 
 if TYPE_CHECKING:
     from weighbridge.review.items import Item
+    from weighbridge.review.queue import ReviewQueue
 
 app = typer.Typer(help="What waits for a person.", no_args_is_help=True)
 
@@ -33,8 +37,8 @@ def next_item(
     reviewer: ReviewerOption = None, as_json: JsonOption = False, config: ConfigOption = None
 ) -> None:
     """Take the item that needs a person most, and show it."""
-    queue = open_queue(load_settings(config))
-    item = queue.claim(reviewer or getpass.getuser())
+    with _queue(config) as queue:
+        item = queue.claim(reviewer or _login())
     if item is None:
         stderr().print("Nothing waits.")
         return
@@ -42,8 +46,11 @@ def next_item(
     if not as_json:
         first = item.questions[0]
         example = f"{first.field}={label(first.options[0]) if first.options else '…'}"
-        stderr().print(f"Answer:  weighbridge review answer {item.id} {example}", highlight=False)
-        stderr().print(f"     or  weighbridge review answer {item.id} --agree", highlight=False)
+        options = {"--as": reviewer, "--config": config}
+        same = "".join(f" {name} {shlex.quote(str(v))}" for name, v in options.items() if v)
+        command = f"weighbridge review answer {item.id}"
+        stderr().print(harmless(f"Answer:  {command} {shlex.quote(example)}{same}"))
+        stderr().print(harmless(f"     or  {command} --agree{same}"))
 
 
 @app.command()
@@ -55,11 +62,11 @@ def show(
     config: ConfigOption = None,
 ) -> None:
     """Show one item, or what waits, without taking anything."""
-    queue = open_queue(load_settings(config))
-    if item_id is not None:
-        _show(queue.get(item_id), as_json=as_json)
-        return
-    waiting = queue.waiting()
+    with _queue(config) as queue:
+        if item_id is not None:
+            _show(queue.get(item_id), as_json=as_json)
+            return
+        waiting = queue.waiting()
     if as_json:
         for item in waiting:
             print_json(_plain(item))
@@ -68,7 +75,7 @@ def show(
     for title in ("item", "ticket", "subject or first words", "reasons"):
         table.add_column(title)
     for item in waiting:
-        words = str(item.ticket["subject"] or item.ticket["body"]).replace("\n", " ")
+        words = str(item.ticket["subject"] or item.ticket["body"])
         shown = harmless(words, limit=48)
         shown_id = harmless(item.ticket_id, limit=24)
         table.add_row(item.id, shown_id, Text(shown), ", ".join(item.reasons))
@@ -89,24 +96,26 @@ def answer(
     config: ConfigOption = None,
 ) -> None:
     """Answer an item."""
-    queue = open_queue(load_settings(config))
-    name = reviewer or getpass.getuser()
-    item = queue.claim(name, item_id=item_id)
-    assert item is not None  # claiming a named item raises or succeeds
-    assert item.lease_token is not None
-    given = _parsed(values or [], {question.field: question for question in item.questions})
-    if agree:
-        machine = {q.field: q.machine for q in item.questions if q.machine is not None}
-        given = {**machine, **given}
-    done = queue.answer(item.id, reviewer=name, token=item.lease_token, values=given, note=note)
+    name = reviewer or _login()
+    with _queue(config) as queue:
+        questions = {question.field: question for question in queue.get(item_id).questions}
+        given = _parsed(values or [], questions)
+        if agree:
+            machine = {n: q.machine for n, q in questions.items() if q.machine is not None}
+            given = {**machine, **given}
+        item = queue.claim(name, item_id=item_id)
+        assert item is not None  # claiming a named item raises or succeeds
+        assert item.lease_token is not None
+        done = queue.answer(item.id, reviewer=name, token=item.lease_token, values=given, note=note)
     verdict = done.verdicts[-1]
-    stdout().print(f"{done.id}: {verdict.kind}", highlight=False)
+    stdout().print(f"{done.id}: {verdict.kind}")
 
 
 @app.command()
 def stats(as_json: JsonOption = False, config: ConfigOption = None) -> None:
     """Show the queue in numbers."""
-    numbers = open_queue(load_settings(config)).stats()
+    with _queue(config) as queue:
+        numbers = queue.stats()
     rows: dict[str, Json] = {
         "waiting": numbers.num_waiting,
         **{f"items {state}": count for state, count in numbers.num_by_state.items()},
@@ -127,6 +136,17 @@ def stats(as_json: JsonOption = False, config: ConfigOption = None) -> None:
     stdout().print(table)
 
 
+def _queue(config: Path | None) -> closing[ReviewQueue]:
+    return closing(open_queue(load_settings(config)))
+
+
+def _login() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container whose user has no name
+        usage("nobody knows your login name; say who reviews: --as NAME")
+
+
 def _parsed(pairs: list[str], questions: Mapping[str, Question]) -> dict[str, Json]:
     """FIELD=VALUE texts as values; an option is given by its label."""
     parsed: dict[str, Json] = {}
@@ -134,6 +154,8 @@ def _parsed(pairs: list[str], questions: Mapping[str, Question]) -> dict[str, Js
         name, separator, text = pair.partition("=")
         if not separator:
             usage(f"{harmless(pair)!r} is not FIELD=VALUE")
+        if name in parsed:
+            usage(f"{harmless(name)!r} is given twice")
         options = questions[name].options if name in questions else ()
         parsed[name] = next((option for option in options if label(option) == text), text)
     return parsed

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated, TextIO
 
@@ -27,6 +30,8 @@ from weighbridge.cli.output import (
 from weighbridge.decision import Decision, FieldEvidence, label
 from weighbridge.errors import TicketInvalid
 from weighbridge.schemas.ticket import Ticket
+
+_FIRST_BYTES = b'{"ticket_id": '  # of every line that we write
 
 
 def triage(
@@ -57,19 +62,23 @@ def triage(
     tickets = [entry for entry in found if isinstance(entry, Ticket)]
     for error in invalid:
         report_error(error)
-    done = _ids_in(output) if output is not None else set()
+    try:
+        done = _ids_in(output) if output is not None else set()
+        sink = _sink(output)
+    except OSError as error:
+        usage(f"{output} cannot be written: {error.strerror}")
     waiting = [ticket for ticket in tickets if ticket.id not in done]
     if len(waiting) < len(tickets):
         stderr().print(f"{len(tickets) - len(waiting)} already done in {output}")
     decisions: list[Decision] = []
-    with Router.from_config(config) as router, _sink(output) as sink:
+    with sink as lines, Router.from_config(config) as router:
         for decision in _watched(
             router.triage_many(waiting, concurrency=concurrency), len(waiting)
         ):
             line = decision.to_json()
-            if sink is not None:
-                sink.write(json.dumps(line, ensure_ascii=False) + "\n")
-                sink.flush()
+            if lines is not None:
+                lines.write(json.dumps(line, ensure_ascii=False) + "\n")
+                lines.flush()
             if as_json:
                 print_json(line)
             decisions.append(decision)
@@ -92,37 +101,29 @@ def _watched(decisions: Iterator[Decision], total: int) -> Iterator[Decision]:
             yield decision
 
 
-class _sink:  # noqa: N801  # reads as a function: `with _sink(path) as file`
-    """The output file, opened for appending whole lines; None without a path."""
-
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self._file: TextIO | None = None
-
-    def __enter__(self) -> TextIO | None:
-        if self._path is not None:
-            self._file = self._path.open("a", encoding="utf-8")
-        return self._file
-
-    def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            self._file.close()
+def _sink(path: Path | None) -> AbstractContextManager[TextIO | None]:
+    """The output file, open for appending whole lines; None without a path."""
+    return nullcontext() if path is None else path.open("a", encoding="utf-8")
 
 
 def _ids_in(output: Path) -> set[str]:
     """Ids of the tickets in an output file; a last line cut short by a crash is removed."""
     if not output.exists():
         return set()
-    with output.open("r+b") as file:
-        content = file.read()
-        whole = content[: content.rfind(b"\n") + 1]
-        file.truncate(len(whole))
+    content = output.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1]
+    rest = content[len(whole) :]
     ids = set()
     for number, line in enumerate(whole.splitlines(), start=1):
         try:
             ids.add(str(json.loads(line)["ticket_id"]))
         except (ValueError, KeyError, TypeError):
             raise TicketInvalid(f"{output}:{number}", "not a decision of ours") from None
+    # Only now: a file that is somebody else's stays as it is.
+    if rest[: len(_FIRST_BYTES)] != _FIRST_BYTES[: len(rest)]:
+        raise TicketInvalid(f"{output}:{len(ids) + 1}", "not a decision of ours")
+    if rest:
+        os.truncate(output, len(whole))
     return ids
 
 
@@ -188,9 +189,7 @@ def _summarise(decisions: list[Decision], config: Path | None) -> None:
     console.print(
         f"{len(decisions) - len(waiting)} accepted (uncertified), "
         f"{len(waiting)} wait for a person; what stands in brackets is not to be acted on.",
-        highlight=False,
-        soft_wrap=True,
     )
     if waiting:
-        option = f" --config {config}" if config is not None else ""
-        console.print(f"Review them:  weighbridge review next{option}", highlight=False)
+        option = f" --config {shlex.quote(str(config))}" if config is not None else ""
+        console.print(f"Review them:  weighbridge review next{option}")

@@ -24,11 +24,13 @@ class Background:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the loop and wait for its result."""
-        future = asyncio.run_coroutine_threadsafe(work, self._started())
+        loop = self._started()
+        future = asyncio.run_coroutine_threadsafe(work, loop)
         try:
             return future.result()
         except BaseException:
-            future.cancel()  # Ctrl-C must end the request, not only the waiting
+            if future.cancel():  # Ctrl-C must end the request, not only the waiting
+                asyncio.run_coroutine_threadsafe(_ended(work), loop).result()
             raise
 
     def stop(self) -> None:
@@ -49,3 +51,9 @@ class Background:
                 )
                 self._thread.start()
             return self._loop
+
+
+async def _ended(work: Coroutine[Any, Any, Any]) -> None:
+    """Wait for the task of a coroutine; what it used can be used again, or closed."""
+    if tasks := [task for task in asyncio.all_tasks() if task.get_coro() is work]:
+        await asyncio.wait(tasks)
