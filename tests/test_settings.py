@@ -159,3 +159,119 @@ def test_priority_can_be_made_required() -> None:
         "category": True,
         "priority": True,
     }
+
+
+@pytest.mark.parametrize(
+    ("content", "key", "nearest"),
+    [
+        (
+            {"provider": [ENDPOINT | {"price": {"promt": 1, "prompt": 1, "completion": 1}}]},
+            "provider.0.price.promt",
+            "prompt",
+        ),
+        ({"task": {"categories": {"a": {"phrase": []}}}}, "task.categories.a.phrase", "phrases"),
+        (
+            {"task": {"priorities": {"local": {"phrase": []}}}},
+            "task.priorities.local.phrase",
+            "phrases",
+        ),
+        (
+            {"task": {"fields": {"priority": {"required": True, "requird": True}}}},
+            "task.fields.priority.requird",
+            "required",
+        ),
+    ],
+)
+def test_unknown_key_deep_inside_is_compared_with_its_neighbours(
+    content: dict[str, Any], key: str, nearest: str
+) -> None:
+    """Also inside tables that may be missing, and below names that somebody chose."""
+    error = problem(content)
+    assert (error.key, error.hint) == (key, f"The nearest is {nearest!r}.")
+
+
+def test_key_that_speaks_to_the_settings_library_is_unknown() -> None:
+    """`Settings(_env_file=…)` would be obeyed."""
+    assert problem({"_env_file": ".env"}).problem == "unknown key"
+
+
+@pytest.mark.parametrize(
+    ("content", "key"),
+    [
+        ({"router": 5}, "router"),
+        ({"gate": {"mass": float("nan")}}, "gate.mass"),
+        ({"provider": ENDPOINT}, "provider"),
+        ({"provider": [{"name": "kindless"}]}, "provider.0"),
+        ({"provider": [ENDPOINT | {"model": ""}]}, "provider.0.model"),
+        ({"task": {"fields": {"priorty": {"required": True}}}}, "task.fields.priorty"),
+        ({"task": {"categories": 5}}, "task.categories"),
+        ({"task": {"categories": {"a": 5}}}, "task.categories.a"),
+        ({"task": {"categories": ["a", 5]}}, "task.categories.1"),
+    ],
+)
+def test_bad_value_is_named_by_its_key_in_the_file(content: dict[str, Any], key: str) -> None:
+    """Without the names that pydantic gives to the branches of a union."""
+    assert problem(content).key == key
+
+
+@pytest.mark.parametrize(
+    "value", ["2h", "1e3s", "inf", "nan", 0, -1, True, None, [], float("inf"), float("nan")]
+)
+def test_duration_is_above_zero_and_at_most_an_hour(value: Any) -> None:
+    assert problem({"router": {"deadline": value}}).key == "router.deadline"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "host/v1",
+        "ftp://host/v1",
+        "http://",
+        "https://user:canary@host/v1",
+        "https://canary@host/v1",
+        "user:canary@host/v1",
+        "https://host/v1?key=canary",
+        "https://host/v1#canary",
+    ],
+)
+def test_base_url_that_may_hold_a_secret_is_refused_and_not_repeated(url: str) -> None:
+    error = problem({"provider": [ENDPOINT | {"base_url": url}]})
+    assert error.key == "provider.0.base_url"
+    assert "canary" not in f"{error!r} {error} {error.__cause__!r} {error.hint}"
+
+
+@pytest.mark.parametrize("variable", ["sk-canary", "gsk_canary0123", "$KEY", "", "KEY=x"])
+def test_key_in_the_place_of_its_variable_is_refused_and_not_repeated(variable: str) -> None:
+    """The commonest way to paste a secret into the file."""
+    error = problem({"provider": [ENDPOINT | {"api_key_env": variable}]})
+    assert error.key == "provider.0.api_key_env"
+    assert "canary" not in f"{error!r} {error} {error.__cause__!r} {error.hint}"
+
+
+@pytest.mark.parametrize(
+    ("order", "said"),
+    [
+        (["b"], "router.order names 'b'; there are a"),
+        (["a", "a"], "router.order names 'a' twice"),
+    ],
+)
+def test_order_names_each_provider_once_at_most(order: list[str], said: str) -> None:
+    assert problem({"provider": [ENDPOINT], "router": {"order": order}}).problem == said
+
+
+@pytest.mark.parametrize(("key", "value"), [("DEADLINE", "5 parsecs"), ("DEDLINE", "5s")])
+def test_mistake_in_the_environment_is_blamed_on_its_variable(
+    monkeypatch: pytest.MonkeyPatch, key: str, value: str
+) -> None:
+    """Nobody should search the file for it."""
+    monkeypatch.setenv(f"WEIGHBRIDGE_ROUTER__{key}", value)
+    assert problem({}).source == f"WEIGHBRIDGE_ROUTER__{key}"
+
+
+def test_section_in_the_environment_that_is_no_json_is_a_config_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("WEIGHBRIDGE_ROUTER", "canary")
+    error = problem({})
+    assert error.source == "environment"
+    assert "canary" not in f"{error!r} {error} {error.__cause__!r}"
