@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from loopback import Server
+from loopback import Server, serving
 
 from weighbridge import Router, Triage
 from weighbridge.review.queue import ReviewQueue
 from weighbridge.store.database import Database
 
 TICKET = {"id": "t-1", "body": "I was charged twice, refund please"}
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A misbehaving HTTP server on loopback."""
+    with serving() as started:
+        yield started
 
 
 def settings(folder: Path, *providers: dict[str, Any], accept: bool = True) -> dict[str, Any]:
