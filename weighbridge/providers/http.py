@@ -26,6 +26,7 @@ from weighbridge.schemas.task import Prompt, Task, value_at
 from weighbridge.schemas.ticket import Ticket
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
+CONNECT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +101,9 @@ class HttpProvider:
         if self._key is not None:
             headers["authorization"] = f"Bearer {self._key.get_secret_value()}"
         try:
-            # httpx limits each read; a server that trickles must not outlast the attempt.
+            # One limit for the whole: httpx limits each read, which a server that trickles outlasts
+            # and one that thinks for long does not. Only a host that takes no connection is given
+            # up sooner.
             async with (
                 asyncio.timeout(timeout_s),
                 client.stream(
@@ -109,6 +112,7 @@ class HttpProvider:
                     headers=headers,
                     content=request.body,
                     follow_redirects=False,
+                    timeout=httpx.Timeout(None, connect=CONNECT_S),
                 ) as response,
             ):
                 body = bytearray()

@@ -112,7 +112,8 @@ class LocalProvider:
             async with asyncio.timeout(timeout_s):
                 return await loop.run_in_executor(self._worker, self._weigh, task, ticket)
         except TimeoutError:
-            return Failure(kind=FailureKind.DEADLINE, detail="the local engine needs more time")
+            detail = "the local engine needs more time"
+            return Failure(kind=FailureKind.TRANSIENT, detail=detail, retry=False)
         except EngineError as error:
             detail = f"{error}. {error.hint}".strip()
             return Failure(kind=FailureKind.UNAVAILABLE, detail=detail)

@@ -82,41 +82,42 @@ class AttemptLoop:
     ) -> Outcome:
         """Ask until somebody answers, `deadline` (on the clock) comes, or nobody is left."""
         trail: list[Attempt] = []
-        refusals = 0
-        for position, provider in enumerate(self._providers):
-            later = self._providers[position + 1 :]
-            end = deadline - sum(p.reserve_s for p in later)
+        refusals, budget = 0, self._max_attempts
+        # Planned ahead: no time is kept back, and no other put off, for one who cannot answer.
+        planned = [(provider, _planned(provider, task)) for provider in self._providers]
+        for position, (provider, plan) in enumerate(planned, start=1):
+            if isinstance(plan, SchemaRefused):
+                trail.append(_skipped(provider, FailureKind.CAPABILITY, str(plan)))
+                continue
+            later = [p for p, its in planned[position:] if isinstance(its, SchemaPlan)]
             visit = _Visit(
                 provider=provider,
+                plan=plan,
                 task=task,
                 ticket=ticket,
                 client=client,
-                end=end,
+                end=deadline - sum(p.reserve_s for p in later),
+                budget=budget,
                 trail=trail,
                 without=self._refused_parameters.get(provider.name, frozenset()),
             )
             if not await self._may_ask(visit, later):
                 continue
-            try:
-                visit.plan = provider.plan(task)
-            except SchemaRefused as refusal:
-                visit.skip(FailureKind.CAPABILITY, str(refusal))
-                continue
             step = await self._visit(visit)
             if isinstance(step, Answered):
-                self._health.recovered(provider.name)
                 return Outcome(answered=step, refused=refusals > 0, trail=tuple(trail))
             refusals += trail[-1].failure in _REFUSALS
+            budget -= visit.tries
             # What one provider refuses one other may answer; what two refuse is for a person.
-            if not step.onward or refusals == 2 or len(trail) >= self._max_attempts:
+            if not step.onward or refusals == 2 or budget == 0:
                 break
         return Outcome(answered=None, refused=refusals > 0, trail=tuple(trail))
 
     async def _may_ask(self, visit: _Visit, later: Sequence[Provider]) -> bool:
-        """Whether the provider is fit to be asked; waits for the last one that could answer."""
+        """Whether the provider is fit to be asked; where all cool, waits for the first to be fit."""
         cooling_s = self._health.left_s(visit.provider.name)
         if cooling_s > 0.0:
-            if any(self._health.left_s(p.name) == 0.0 for p in later):
+            if any(self._health.left_s(p.name) < cooling_s for p in later):
                 visit.skip(FailureKind.COOLING, f"cooling down for {cooling_s:.1f} s")
                 return False
             if cooling_s < visit.end - self._clock():
@@ -141,7 +142,6 @@ class AttemptLoop:
         return step
 
     async def _attempt(self, visit: _Visit) -> Answered | Action:
-        assert visit.plan is not None
         started = self._clock()
         result = await visit.provider.ask(
             visit.client,
@@ -156,7 +156,10 @@ class AttemptLoop:
         visit.record(result, checked, took_s)
         if isinstance(checked, Accepted):
             assert isinstance(result, Reply)
+            self._health.recovered(visit.provider.name, started)
             return Answered(provider=visit.provider, reply=result, accepted=checked)
+        if checked.parameter is not None:
+            self._remember(visit.provider, checked.parameter)
         action = next_action(
             checked,
             tries=visit.tries,
@@ -165,13 +168,16 @@ class AttemptLoop:
             left_s=visit.end - self._clock(),
             jitter=self._jitter(),
         )
-        if action.again and len(visit.trail) >= self._max_attempts:
+        if action.again and visit.tries >= visit.budget:
             action = replace(action, again=False)
         if action.again:
             visit.amend(action, checked)
-            if action.amend is Amend.DROP_PARAMETER:
-                self._refused_parameters[visit.provider.name] = visit.amendments.without
         return action
+
+    def _remember(self, provider: Provider, parameter: str) -> None:
+        """Even where this ticket does not ask again: the next one would pay for the same refusal."""
+        known = self._refused_parameters.get(provider.name, frozenset())
+        self._refused_parameters[provider.name] = known | {parameter}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -179,13 +185,14 @@ class _Visit:
     """One provider and one ticket: what was tried so far."""
 
     provider: Provider
+    plan: SchemaPlan
     task: Task
     ticket: Ticket
     client: httpx.AsyncClient
     end: float
+    budget: int
     trail: list[Attempt]
     without: frozenset[str]
-    plan: SchemaPlan | None = None
     tries: int = 0
     waited_s: float = 0.0
     amended: frozenset[Amend] = frozenset()
@@ -196,15 +203,10 @@ class _Visit:
 
     def skip(self, kind: FailureKind, detail: str) -> None:
         """Note that the provider was not asked."""
-        self.trail.append(
-            Attempt(
-                provider=self.provider.name, model=self.provider.model, failure=kind, detail=detail
-            )
-        )
+        self.trail.append(_skipped(self.provider, kind, detail))
 
     def record(self, result: Reply | Failure, checked: Accepted | Failure, took_s: float) -> None:
         """Note one attempt."""
-        assert self.plan is not None
         self.tries += 1
         failure = checked if isinstance(checked, Failure) else None
         cost = self.provider.cost_usd(result.prompt_tokens, result.completion_tokens)
@@ -241,6 +243,17 @@ class _Visit:
                 self.amendments = replace(self.amendments, output_factor=4)
             case Amend.NOTHING:
                 pass
+
+
+def _planned(provider: Provider, task: Task) -> SchemaPlan | SchemaRefused:
+    try:
+        return provider.plan(task)
+    except SchemaRefused as refusal:
+        return refusal
+
+
+def _skipped(provider: Provider, kind: FailureKind, detail: str) -> Attempt:
+    return Attempt(provider=provider.name, model=provider.model, failure=kind, detail=detail)
 
 
 def _action(state: RetryCallState) -> Action:

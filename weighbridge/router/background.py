@@ -38,6 +38,7 @@ class Background:
         with self._lock:
             loop, self._loop = self._loop, None
         if loop is not None:
+            asyncio.run_coroutine_threadsafe(_wind_up(), loop).result()
             loop.call_soon_threadsafe(loop.stop)
             self._thread.join()
             loop.close()
@@ -57,3 +58,12 @@ async def _ended(work: Coroutine[Any, Any, Any]) -> None:
     """Wait for the task of a coroutine; what it used can be used again, or closed."""
     if tasks := [task for task in asyncio.all_tasks() if task.get_coro() is work]:
         await asyncio.wait(tasks)
+
+
+async def _wind_up() -> None:
+    """Cancel what is under way, so that nobody waits for a loop that has ended."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_asyncgens()
