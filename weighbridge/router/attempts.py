@@ -114,7 +114,7 @@ class AttemptLoop:
         return Outcome(answered=None, refused=refusals > 0, trail=tuple(trail))
 
     async def _may_ask(self, visit: _Visit, later: Sequence[Provider]) -> bool:
-        """Whether the provider is fit to be asked; where all cool, waits for the first to be fit."""
+        """Whether the provider may be asked; where all are cooling, waits for the first one."""
         cooling_s = self._health.left_s(visit.provider.name)
         if cooling_s > 0.0:
             if any(self._health.left_s(p.name) < cooling_s for p in later):
@@ -175,7 +175,7 @@ class AttemptLoop:
         return action
 
     def _remember(self, provider: Provider, parameter: str) -> None:
-        """Even where this ticket does not ask again: the next one would pay for the same refusal."""
+        """Even if this ticket does not ask again: the next would pay for the same refusal."""
         known = self._refused_parameters.get(provider.name, frozenset())
         self._refused_parameters[provider.name] = known | {parameter}
 

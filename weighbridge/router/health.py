@@ -27,7 +27,7 @@ class ProviderHealth:
         Of several tickets under way, one may be told to wait and another be answered.
         """
         since, _ = self._cooling.get(name, (asked_at, asked_at))
-        if since <= asked_at:
+        if since < asked_at:
             self._cooling.pop(name, None)
 
     def left_s(self, name: str) -> float:
