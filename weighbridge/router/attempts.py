@@ -16,7 +16,7 @@ from weighbridge.decision import Attempt, FailureKind
 from weighbridge.errors import SchemaRefused
 from weighbridge.providers.protocol import Amendments, Failure, Provider, Reply
 from weighbridge.router.acceptance import Accepted, accept
-from weighbridge.router.actions import Action, Amend, Health, next_action
+from weighbridge.router.actions import MAX_TRIES, Action, Amend, Health, next_action
 from weighbridge.router.health import ProviderHealth
 from weighbridge.schemas.plan import SchemaPlan
 from weighbridge.schemas.task import Task
@@ -162,14 +162,13 @@ class AttemptLoop:
             self._remember(visit.provider, checked.parameter)
         action = next_action(
             checked,
-            tries=visit.tries,
+            # Where the budget ends, the tries end: what is remembered stays the same.
+            tries=visit.tries if visit.tries < visit.budget else MAX_TRIES,
             amended=visit.amended,
             took_s=took_s,
             left_s=visit.end - self._clock(),
             jitter=self._jitter(),
         )
-        if action.again and visit.tries >= visit.budget:
-            action = replace(action, again=False)
         if action.again:
             visit.amend(action, checked)
         return action

@@ -29,7 +29,8 @@ class Background:
         try:
             return future.result()
         except BaseException:
-            if future.cancel():  # Ctrl-C must end the request, not only the waiting
+            if not future.done():  # Ctrl-C must end the request, not only the waiting
+                future.cancel()
                 asyncio.run_coroutine_threadsafe(_ended(work), loop).result()
             raise
 
