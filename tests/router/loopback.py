@@ -78,7 +78,7 @@ def serving() -> Iterator[Server]:
     listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     listener.daemon_threads = True
     server = Server(listener.server_port)
-    thread = threading.Thread(target=listener.serve_forever, daemon=True)
+    thread = threading.Thread(target=listener.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
         yield server

@@ -1,0 +1,232 @@
+"""The chain of providers: whose turn it is, and what is remembered for the next ticket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import httpx
+import pytest
+from stage import Clock, Script, Stage, answer, error
+
+from weighbridge.decision import Decision, FailureKind
+from weighbridge.providers.http import HttpProvider
+from weighbridge.providers.local import LocalProvider
+from weighbridge.router.health import ProviderHealth
+from weighbridge.router.router import Router
+from weighbridge.schemas.task import Task
+
+FREE_TEXT = Task.from_schema(
+    {
+        "type": "object",
+        "properties": {"summary": {"type": "string"}},
+        "required": ["summary"],
+        "additionalProperties": False,
+    },
+    instructions="Summarise.",
+)
+SUMMARY = answer('{"summary": "charged twice"}')
+
+
+def failures(decision: Decision) -> list[tuple[str, FailureKind | None]]:
+    return [(attempt.provider, attempt.failure) for attempt in decision.trail]
+
+
+def refuse_parameters(*names: str) -> Script:
+    """A provider that refuses parameters one at a time, as they all do."""
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        for name in names:
+            if name in json.loads(request.content):
+                message = f"Unsupported parameter: '{name}' is not supported with this model."
+                inner = {"message": message, "param": name, "code": "unsupported_parameter"}
+                return httpx.Response(400, json={"error": inner})
+        return answer()
+
+    return respond
+
+
+def cooling(stage: Stage, **waits_s: float) -> Router:
+    """A router whose providers are cooling already."""
+    router = stage.router(deadline_s=60.0)
+    for name, wait_s in waits_s.items():
+        router._loop._health.cool(name, wait_s)
+    return router
+
+
+@pytest.mark.parametrize(
+    ("waits_s", "asked", "slept"),
+    [
+        ({"a": 20.0, "b": 2.0}, "b", [2.0]),
+        ({"a": 3600.0, "b": 2.0}, "b", [2.0]),
+        ({"a": 2.0, "b": 20.0}, "a", [2.0]),
+        ({"a": 5.0, "b": 5.0}, "a", [5.0]),
+        ({"a": 2.0}, "b", []),
+        ({"a": 3600.0, "b": 3600.0}, "a", []),
+    ],
+)
+def test_where_all_are_cooling_the_first_to_be_free_is_waited_for(
+    waits_s: dict[str, float], asked: str, slept: list[float]
+) -> None:
+    """Waits for no one else, and never blocks the last: a wait that does not fit is left out."""
+    stage = Stage({"a": [answer()], "b": [answer()]})
+    decision = cooling(stage, **waits_s).triage("x")
+    assert (decision.provider, stage.clock.slept) == (asked, slept)
+    assert len(stage.requests) == 1
+
+
+def test_provider_that_cannot_take_the_task_does_not_stand_in_for_a_cooling_one() -> None:
+    """The local engine lists answers; for free text it is nobody to go on to."""
+    stage = Stage({"a": [SUMMARY]})
+    router = cooling(stage, a=2.0)
+    router._loop._providers = (*router._providers, LocalProvider())
+    decision = router.ask(FREE_TEXT, "x")
+    assert (decision.provider, stage.clock.slept) == ("a", [2.0])
+
+
+def test_no_time_is_kept_back_for_a_provider_that_cannot_take_the_task() -> None:
+    stage = Stage({"a": [SUMMARY]})
+    router = stage.router(deadline_s=5.0)
+    router._loop._providers = (*router._providers, LocalProvider(reserve_s=8.0))
+    assert router.ask(FREE_TEXT, "x").provider == "a"
+
+
+def test_provider_that_cannot_take_the_task_is_in_the_trail_at_its_place() -> None:
+    stage = Stage({"a": [SUMMARY]})
+    router = stage.router()
+    router._loop._providers = (LocalProvider(), *router._providers)
+    decision = router.ask(FREE_TEXT, "x")
+    assert failures(decision) == [("local", FailureKind.CAPABILITY), ("a", None)]
+
+
+def test_skipped_providers_cost_none_of_the_attempts() -> None:
+    """`max_attempts` counts requests."""
+    stage = Stage({"a": [answer()], "b": [error(500)]})
+    router = cooling(stage, a=20.0)
+    router._loop._max_attempts = 2
+    router.triage("x")
+    assert (stage.hits("a"), stage.hits("b")) == (0, 2)
+
+
+def test_provider_that_fails_when_the_budget_ends_is_left_alone_too() -> None:
+    """The next ticket goes to who is up."""
+    stage = Stage({"a": [error(500)], "b": [answer()]})
+    router = stage.router(max_attempts=1)
+    assert router.triage("first").value is None
+    assert failures(router.triage("second")) == [("a", FailureKind.COOLING), ("b", None)]
+
+
+def test_refused_parameter_is_remembered_even_if_the_ticket_goes_on() -> None:
+    """One ticket leaves out one parameter; the next does not pay for the second refusal again."""
+    stage = Stage({"a": refuse_parameters("logprobs", "seed"), "b": [answer()]})
+    router = stage.router()
+    first, second = router.triage("first"), router.triage("second")
+    assert (first.provider, second.provider) == ("b", "a")
+    assert second.trail[0].dropped == ("logprobs", "seed")
+    assert stage.hits("a") == 3
+
+
+async def test_tickets_under_way_together_forget_nothing_that_one_of_them_learned() -> None:
+    """What each is refused adds up."""
+    stage = Stage({"a": refuse_parameters("seed")})
+    router = stage.router()
+    refused = router._loop._refused_parameters
+
+    async def learn_meanwhile(_: float) -> None:
+        refused["a"] |= {"logprobs"}
+
+    router._loop._sleep = learn_meanwhile
+    await router.atriage("x")
+    assert refused["a"] == {"seed", "logprobs"}
+
+
+def test_answer_does_not_end_a_cooldown_that_began_after_it_was_asked_for() -> None:
+    """Of tickets under way together, one is told to wait and another is answered."""
+
+    def answer_late(request: httpx.Request) -> httpx.Response:
+        stage.clock.now += 1.0
+        router._loop._health.cool("a", 60.0)
+        stage.clock.now += 1.0
+        return answer()
+
+    stage = Stage({"a": answer_late, "b": [answer()]})
+    router = stage.router()
+    assert router.triage("first").provider == "a"
+    assert failures(router.triage("second")) == [("a", FailureKind.COOLING), ("b", None)]
+
+
+def test_answer_ends_a_cooldown_that_was_known_when_it_was_asked_for() -> None:
+    health = ProviderHealth(clock := Clock())
+    health.cool("a", 60.0)
+    clock.now += 1.0
+    health.recovered("a", clock.now)
+    assert health.left_s("a") == 0.0
+
+
+def test_cooldown_is_never_cut_short_by_a_shorter_one() -> None:
+    """Told 60 s and then 1 s, a provider is left alone for 60 s."""
+    health = ProviderHealth(clock := Clock())
+    health.cool("a", 60.0)
+    clock.now += 10.0
+    health.cool("a", 1.0)
+    assert health.left_s("a") == 50.0
+    assert health.left_s("nobody") == 0.0
+
+
+def test_newest_wait_counts_and_not_the_first() -> None:
+    responses = [error(503, retry_after="1"), error(503, retry_after="4"), answer()]
+    stage = Stage({"a": responses})
+    stage.router().triage("x")
+    assert stage.clock.slept == [1.0, 4.0]
+
+
+def test_provider_may_take_as_long_as_its_timeout() -> None:
+    """httpx would break off each read after five seconds; only a connection must come so soon."""
+    stage = Stage({"a": [answer()]})
+    stage.router().triage("x")
+    limits = stage.requests[0].extensions["timeout"]
+    assert limits == {"connect": 5.0, "read": None, "write": None, "pool": None}
+
+
+async def test_provider_that_outlasts_its_timeout_is_left_at_once() -> None:
+    """The response is given up, and nobody waits for it any more."""
+    ended = asyncio.Event()
+
+    async def hang(request: httpx.Request) -> httpx.Response:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        raise AssertionError
+
+    stage = Stage({"a": [answer()]})
+    router = stage.router()
+    (provider,) = router._providers
+    assert isinstance(provider, HttpProvider)
+    provider.timeout_s = 0.01
+    async with httpx.AsyncClient(transport=httpx.MockTransport(hang)) as client:
+        router._client = lambda: client  # type: ignore[method-assign]
+        decision = await router.atriage("x")
+    assert failures(decision) == [("a", FailureKind.TRANSIENT)]
+    assert ended.is_set()
+
+
+async def test_local_engine_that_needs_longer_than_its_timeout_is_followed_by_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its own limit is not the ticket's deadline."""
+    local = LocalProvider(timeout_s=0.01)
+    release = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def weigh(*_: object) -> None:
+        asyncio.run_coroutine_threadsafe(release.wait(), loop).result()
+
+    monkeypatch.setattr(local, "_weigh", weigh)
+    stage = Stage({"a": [answer()]})
+    router = stage.router()
+    router._loop._providers = (local, *router._providers)
+    decision = await router.atriage("x")
+    release.set()
+    local.close()
+    assert failures(decision) == [("local", FailureKind.TRANSIENT), ("a", None)]
