@@ -130,7 +130,7 @@ def _ids_in(output: Path) -> set[str]:
 def _table(decisions: list[Decision]) -> Table:
     names = list(dict.fromkeys(name for d in decisions for name in d.fields))
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    for title in ("ticket", *names, "prob.", "mass", "status"):
+    for title in ("ticket", *names, "prob", "mass", "status"):
         table.add_column(title, no_wrap=True)
     table.add_column("reasons", overflow="fold")
     for decision in decisions:
