@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from weighbridge.config import build_task, read_key
+from weighbridge.config import build_router, build_task, read_key
 from weighbridge.errors import ConfigError
 from weighbridge.settings import OpenAISettings, find_file, load_settings
 
@@ -29,6 +29,8 @@ def problem(content: dict[str, Any]) -> ConfigError:
         ({"provider": [{"kind": "local", "modle": "x"}]}, "provider.0.modle", "model"),
         ({"provider": [ENDPOINT | {"api_key": "canary"}]}, "provider.0.api_key", "api_key_env"),
         ({"task": {"categorys": []}}, "task.categorys", "categories"),
+        ({1: {}}, "1", "task"),
+        ({"_env_file": "canary"}, "_env_file", ""),
     ],
 )
 def test_unknown_key_is_an_error_that_names_the_nearest(
@@ -49,10 +51,17 @@ def test_unknown_key_is_an_error_that_names_the_nearest(
         {"provider": [ENDPOINT], "router": {"order": ["b"]}},
         {"provider": [ENDPOINT | {"base_url": "a.test/v1"}]},
         {"provider": [ENDPOINT | {"base_url": "https://user:canary@a.test/v1"}]},
+        {"provider": [ENDPOINT | {"base_url": "https://a.test/v1\ncanary"}]},
+        {"provider": [ENDPOINT | {"base_url": " https://a.test/v1"}]},
+        {"provider": [ENDPOINT | {"base_url": "file:///canary"}]},
+        {"provider": [ENDPOINT | {"price": {"prompt": 1.0, "completion": float("nan")}}]},
+        {"provider": [ENDPOINT | {"api_key_env": "sk-canary"}]},
         {"provider": [ENDPOINT | {"api_key_env": "A", "api_key_file": "b"}]},
         {"provider": [ENDPOINT | {"name": "a b"}]},
         {"provider": [ENDPOINT | {"kind": "opnai"}]},
         {"gate": {"mass": 1.5}},
+        {"gate": {"mass": float("nan")}},
+        {"gate": {"mass": "canary"}},
         {"router": {"deadline": "0s"}},
         {"router": {"max_attempts": 0}},
     ],
@@ -93,6 +102,41 @@ def test_nearest_file_upward_is_found_and_the_variable_goes_before_it(
     monkeypatch.setenv("WEIGHBRIDGE_CONFIG", str(tmp_path / "missing.toml"))
     with pytest.raises(ConfigError, match=r"missing\.toml"):
         find_file()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ({"provider": ENDPOINT}, "[[section]]"),
+        ({"provider": [{"name": "a"}]}, "needs a `kind`"),
+        ({"router": {"order": "a"}}, "must be a list"),
+    ],
+)
+def test_usual_slip_is_answered_with_what_to_write(content: dict[str, Any], said: str) -> None:
+    """`[provider]` for `[[provider]]`, no `kind`, a text for a list."""
+    assert said in problem(content).problem
+
+
+def test_deadline_that_leaves_no_time_before_the_last_resort_is_refused() -> None:
+    """What is kept back for it would silently leave the others unasked."""
+    chain = {"provider": [ENDPOINT, {"kind": "local", "reserve": "8s"}]}
+    assert "leaves 'a' no time" in problem(chain | {"router": {"deadline": "8s"}}).problem
+    assert load_settings(chain | {"router": {"deadline": "9s"}})
+    alone = {"router": {"deadline": "8s", "order": ["local"]}}
+    assert load_settings(chain | alone)
+    assert load_settings({"provider": [*reversed(chain["provider"])]} | {"router": alone["router"]})
+
+
+def test_provider_that_is_left_out_of_the_order_needs_no_key(tmp_path: Path) -> None:
+    settings = load_settings(
+        {
+            "provider": [ENDPOINT | {"api_key_env": "NOT_SET"}, ENDPOINT | {"name": "b"}],
+            "router": {"order": ["b"]},
+            "review": {"database": f"sqlite:///{tmp_path}/queue.db"},
+        }
+    )
+    assert [provider.name for provider in settings.asked] == ["b"]
+    build_router(settings).close()
 
 
 @pytest.mark.parametrize("content", [b"[gate\n", b"gate = \xff"])

@@ -65,8 +65,7 @@ def build_router(settings: Settings) -> Router:
     from weighbridge.router.gate import Gate
     from weighbridge.router.router import Router
 
-    by_name = {chosen.name: build_provider(chosen) for chosen in settings.provider}
-    providers = [by_name[name] for name in settings.router.order or by_name]
+    providers = [build_provider(chosen) for chosen in settings.asked]
     local = [provider for provider in providers if isinstance(provider, LocalProvider)]
     if len(local) == len(providers):  # better an error now than no answers
         for provider in local:

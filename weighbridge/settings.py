@@ -1,6 +1,6 @@
 """Settings: what `weighbridge.toml` and the environment may say, and its defaults.
 
-Keys of the file can be overridden by environment variables: `WEIGHBRIDGE_ROUTER__DEADLINE=5s`.
+Keys of the file can be overridden by environment variables: `WEIGHBRIDGE_ROUTER__DEADLINE=20s`.
 Secrets never stand in the file: it names an environment variable or a file that holds them.
 """
 
@@ -42,6 +42,12 @@ _Location = tuple[int | str, ...]  # as pydantic gives it
 # Below these, and below each provider, the third part of a location names a branch of a union.
 _LABELS = {("task", "categories"), ("task", "priorities")}
 
+# What pydantic says of these, nobody can do anything about.
+_PROBLEMS = {
+    "tuple_type": 'must be a list: ["a", "b"], or a [[section]] for each entry',
+    "union_tag_not_found": 'needs a `kind`: "openai" or "local"',
+}
+
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -70,6 +76,8 @@ def _variable(value: str) -> str:
 
 
 def _base_url(value: str) -> str:
+    if not value.isprintable() or " " in value:  # pydantic overlooks them, the first ticket not
+        raise ValueError("must hold neither spaces nor control characters")
     url = TypeAdapter(HttpUrl).validate_python(value)
     if url.username or url.password or url.query or url.fragment:
         raise ValueError("must hold neither credentials nor a query; use api_key_env")
@@ -228,7 +236,20 @@ class Settings(BaseSettings):
                 raise ValueError(f"router.order names {name!r}; there are {', '.join(names)}")
             if self.router.order.count(name) > 1:
                 raise ValueError(f"router.order names {name!r} twice")
+        first, *others = self.asked
+        kept_s = sum(other.reserve for other in others if isinstance(other, LocalSettings))
+        if kept_s >= self.router.deadline:
+            raise ValueError(
+                f"router.deadline leaves {first.name!r} no time: {kept_s:g} s of it are kept back "
+                "for the local engine (`reserve`)"
+            )
         return self
+
+    @property
+    def asked(self) -> tuple[ProviderSettings, ...]:
+        """The providers that are asked, in their order."""
+        by_name = {provider.name: provider for provider in self.provider}
+        return tuple(by_name[name] for name in self.router.order or by_name)
 
 
 def find_file(start: Path | None = None) -> Path | None:
@@ -267,19 +288,19 @@ def load_settings(source: str | Path | Mapping[str, Any] | None = None) -> Setti
 
 
 def _validated(content: Mapping[str, Any], source: str) -> Settings:
-    for key in content:
+    for key in map(str, content):
         if key.startswith("_"):  # pydantic-settings would take it for an order to itself
             raise _unknown(source, (key,))
     try:
-        return Settings(**content)
+        return Settings(**{str(key): value for key, value in content.items()})
     except SettingsError as error:
-        hint = "Set single keys, such as WEIGHBRIDGE_ROUTER__DEADLINE=5s."
+        hint = "Set single keys, such as WEIGHBRIDGE_ROUTER__DEADLINE=20s."
         raise ConfigError("environment", "", str(error), hint) from None
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         if first["type"] == "extra_forbidden":
             raise _unknown(source, first["loc"]) from None
-        problem = first["msg"].removeprefix("Value error, ")
+        problem = _PROBLEMS.get(first["type"], first["msg"].removeprefix("Value error, "))
         raise _config_error(source, first["loc"], problem) from None
 
 

@@ -17,8 +17,7 @@ app = typer.Typer(help="Providers.", no_args_is_help=True)
 def list_providers(as_json: JsonOption = False, config: ConfigOption = None) -> None:
     """Show the configured providers in the order in which they are asked. Nobody is called."""
     settings = load_settings(config)
-    by_name = {provider.name: provider for provider in settings.provider}
-    rows = [by_name[name] for name in settings.router.order or by_name]
+    rows = settings.asked
     if as_json:
         for provider in rows:
             print_json(
