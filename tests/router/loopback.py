@@ -21,11 +21,16 @@ def completion(text: str | None, **message: Any) -> dict[str, Any]:
 
 
 class Server:
-    """Its behaviours are the first part of the path: `flaky`, `refuses`, `hangs`, `prose`, `ok`."""
+    """Its behaviours are the first part of the path: `flaky`, `refuses`, `hangs`, `prose`, `ok`...
+
+    `away` redirects to `ok` on another port, if one is set.
+    """
 
     def __init__(self, port: int) -> None:
         self.port = port
+        self.other_port = port
         self.hits: Counter[str] = Counter()
+        self.keys: set[tuple[str, str | None]] = set()  # behaviour, authorization
 
     def provider(self, behaviour: str, **settings: Any) -> dict[str, Any]:
         """Settings of a provider that behaves so."""
@@ -41,6 +46,11 @@ class Server:
                 return 503, {"error": {"message": "busy"}}, {"retry-after": "0.01"}
             case "down":
                 return 503, {"error": {"message": "busy"}}, {"x-should-retry": "false"}
+            case "away":
+                elsewhere = f"http://127.0.0.1:{self.other_port}/ok/chat/completions"
+                return 307, {}, {"location": elsewhere}
+            case "trickles":
+                return 200, {"padding": "x" * 2000}, {}
             case "refuses":
                 return 200, completion(None, refusal="I will not."), {}
             case "prose":
@@ -59,13 +69,20 @@ def serving() -> Iterator[Server]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["content-length"]))
-            status, body, headers = server.respond(self.path.split("/")[1])
+            behaviour = self.path.split("/")[1]
+            server.keys.add((behaviour, self.headers["authorization"]))
+            status, body, headers = server.respond(behaviour)
             payload = json.dumps(body).encode()
             self.send_response(status)
             for name, value in headers.items():
                 self.send_header(name, value)
             self.send_header("content-length", str(len(payload)))
             self.end_headers()
+            if behaviour == "trickles":
+                for octet in payload:  # never silent for long, and never done
+                    self.wfile.write(bytes([octet]))
+                    time.sleep(0.01)
+                return
             self.wfile.write(payload)
 
         def log_message(self, format: str, *args: Any) -> None:

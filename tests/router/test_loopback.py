@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from weighbridge import Router, Triage
 from weighbridge.review.queue import ReviewQueue
 from weighbridge.store.database import Database
 
+CANARY = "sk-canary-0123456789"
 TICKET = {"id": "t-1", "body": "I was charged twice, refund please"}
 
 
@@ -57,7 +59,8 @@ def test_answer_without_evidence_waits_in_the_queue_file(server: Server, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "hits"), [("refuses", 1), ("hangs", 1), ("prose", 2), ("down", 1)]
+    ("behaviour", "hits"),
+    [("refuses", 1), ("hangs", 1), ("trickles", 1), ("prose", 2), ("down", 1)],
 )
 def test_provider_that_fails_is_followed_by_the_next(
     server: Server, tmp_path: Path, behaviour: str, hits: int
@@ -67,6 +70,43 @@ def test_provider_that_fails_is_followed_by_the_next(
         decision = router.triage(TICKET)
     assert (decision.status, decision.provider) == ("accepted", "ok")
     assert (server.hits[behaviour], server.hits["ok"]) == (hits, 1)
+
+
+def test_key_goes_to_its_own_origin_even_when_sent_away(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A redirect is not followed; each provider gets its own key or none."""
+    monkeypatch.setenv("AWAY_KEY", CANARY)
+    away = server.provider("away", api_key_env="AWAY_KEY")
+    with serving() as other:
+        server.other_port = other.port
+        chain = settings(tmp_path, away, other.provider("prose"))
+        with Router.from_config(chain) as router:
+            decision = router.triage(TICKET)
+        assert (other.hits["ok"], other.keys) == (0, {("prose", None)})
+    assert server.keys == {("away", f"Bearer {CANARY}")}
+    assert (decision.status, decision.value) == ("review", None)
+
+
+def test_neither_key_nor_ticket_nor_answer_is_logged_or_shown(
+    server: Server,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Through the whole real stack, with everybody logging as much as they can."""
+    monkeypatch.setenv("SOME_KEY", CANARY)
+    caplog.set_level(logging.DEBUG)
+    chain = [server.provider(name, api_key_env="SOME_KEY") for name in ("prose", "down", "ok")]
+    with Router.from_config(settings(tmp_path, *chain, accept=False)) as router:
+        decision = router.triage(TICKET)
+        written = f"{caplog.text} {router!r} {router._providers!r} {decision.trail!r}"
+    assert server.hits["ok"] == 1
+    assert "httpcore" in caplog.text, "the lowest layer is listened to"
+    for secret in (CANARY, "charged twice", "billing matter"):
+        assert secret not in written
+    stored = (tmp_path / "queue.db").read_bytes()
+    assert CANARY.encode() not in stored
 
 
 @pytest.mark.models
