@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Literal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import BaseModel, model_validator
 from stage import TASK, VALID
 
@@ -26,6 +29,7 @@ def check(text: str, task: Task = TASK) -> Accepted | Failure:
         f"  {VALID}\n",
         f"```json\n{VALID}\n```",
         f"<think>is it a bug? {{}}</think>\n{VALID}",
+        f"<think>money</think>```json\n{VALID}\n```",
         '{"priority": "high", "category": "billing"}',
     ],
 )
@@ -41,6 +45,15 @@ def test_valid_answer_is_accepted(text: str) -> None:
         "I think it is canary-value.",
         f"Sure! {VALID}",
         f"```json\n{VALID}\n``` canary-value",
+        f"```json\n{VALID}",
+        f"{VALID}\n```",
+        f"<think>canary-value {VALID}",
+        f"{VALID}<think>canary-value</think>",
+        f"{VALID}{VALID}",
+        f"{VALID[:-1]},}}",
+        VALID.replace('"', "'"),
+        "[" * 100_000,
+        "9" * 5_000,
         '{"category": "billing", "category": "bug", "priority": "low"}',
         '{"category": "billing", "priority": NaN}',
         '{"category": "billing"}',
@@ -68,6 +81,56 @@ def test_option_in_another_letter_case_is_put_right_and_noted() -> None:
     assert set(accepted.notes) == {"category"}
 
 
+@given(said=st.text(), level=st.sampled_from(["low", "high"]))
+def test_only_an_option_is_ever_accepted(said: str, level: str) -> None:
+    """Whatever a model says in a field: an option, its spelling put right, or a failure."""
+    result = check(json.dumps({"category": said, "priority": level}))
+    meant = {option.casefold(): option for option in ("billing", "bug")}.get(said.casefold())
+    if meant is None:
+        assert isinstance(result, Failure)
+    else:
+        assert isinstance(result, Accepted)
+        assert result.value == {"category": meant, "priority": level}
+        assert result.wire == {"category": said, "priority": level}
+        assert set(result.notes) == ({"category"} if said != meant else set())
+
+
+@given(said=st.text(min_size=1), other=st.text(min_size=1))
+def test_failure_is_the_same_whatever_was_said(said: str, other: str) -> None:
+    """So nothing of an answer can be in its detail: no value, no key."""
+    value = [check(json.dumps({"category": f"?{text}"})) for text in (said, other)]
+    key = [check(f"{VALID[:-1]}, {json.dumps(f'?{text}')}: 1}}") for text in (said, other)]
+    assert isinstance(value[0], Failure)
+    assert isinstance(key[0], Failure)
+    assert (value[0], key[0]) == (value[1], key[1])
+
+
+def test_options_that_differ_in_letter_case_alone_are_never_guessed_between() -> None:
+    """Said exactly it is one of them; said otherwise it could be both."""
+    task = Task.from_schema(
+        {
+            "type": "object",
+            "properties": {"unit": {"enum": ["m", "M", "K"]}},
+            "required": ["unit"],
+            "additionalProperties": False,
+        },
+        instructions="Choose.",
+    )
+    for said, value in {"m": "m", "M": "M", "k": "K"}.items():
+        accepted = check(json.dumps({"unit": said}), task)
+        assert isinstance(accepted, Accepted)
+        assert accepted.value == {"unit": value}
+
+
+def test_failure_keeps_what_was_paid() -> None:
+    reply = Reply(
+        text="prose", finish_reason="stop", status=200, prompt_tokens=7, completion_tokens=3
+    )
+    failure = accept(reply, plan_openai(TASK.schema), TASK)
+    assert isinstance(failure, Failure)
+    assert (failure.status, failure.prompt_tokens, failure.completion_tokens) == (200, 7, 3)
+
+
 class _Picky(BaseModel):
     category: Literal["billing", "bug"]
 
@@ -83,4 +146,7 @@ def test_what_the_pydantic_model_refuses_is_a_failure() -> None:
     task = Task.from_model(_Picky, instructions="Choose.")
     failure = check('{"category": "bug"}', task)
     assert isinstance(failure, Failure)
-    assert "canary-value" not in failure.detail
+    assert (failure.kind, failure.detail) == (
+        FailureKind.INVALID,
+        "the model refuses what is at /",
+    )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import typing
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -65,6 +68,39 @@ def test_more_evidence_never_turns_acceptance_into_review(
     less = judged(source, probability=probability, mass=(low, 1.0), support=support)
     more = judged(source, probability=1.0, mass=(1.0, 1.0), support=1.0)
     assert more.accepted or not less.accepted
+
+
+@pytest.mark.parametrize("name", ["probability", "mass", "support"])
+@pytest.mark.parametrize("source", SOURCES)
+def test_number_that_is_none_never_passes(source: Source, name: str) -> None:
+    """NaN compares false with everything: the gate asks for enough, not for too little."""
+    nan = (math.nan, math.nan) if name == "mass" else math.nan
+    missing = judged(source, **(ENOUGH | {name: None}))
+    assert judged(source, **(ENOUGH | {name: nan})).reason == missing.reason
+
+
+@given(
+    source=st.sampled_from(SOURCES),
+    numbers=st.fixed_dictionaries(
+        {
+            "probability": st.none() | st.floats(),
+            "mass": st.none() | st.tuples(st.floats(), st.floats()),
+            "support": st.none() | st.floats(),
+        }
+    ),
+    trust=st.sampled_from(["review", "accept"]),
+)
+def test_field_is_accepted_or_has_a_reason_and_keeps_its_numbers(
+    source: Source, numbers: dict[str, object], trust: Literal["review", "accept"]
+) -> None:
+    """For every evidence exactly one of the two; the gate judges and changes nothing else."""
+    gate = Gate(without_evidence=trust)
+    given_ = FieldEvidence(value="bug", source=source, **numbers)  # type: ignore[arg-type]
+    evidence = gate.judge(given_)
+    assert evidence.accepted is (evidence.reason is None)
+    assert evidence == dataclasses.replace(
+        given_, accepted=evidence.accepted, reason=evidence.reason
+    )
 
 
 def test_uncalibrated_numbers_pass_only_where_the_owner_says_so() -> None:

@@ -50,9 +50,10 @@ def accept(reply: Reply, plan: SchemaPlan, task: Task) -> Accepted | Failure:
         typed = task.typed(value)
     except ValidationError as error:
         where = {
-            "/".join(str(part) for part in e["loc"]) for e in error.errors(include_input=False)
+            f"/{'/'.join(str(part) for part in e['loc'])}"
+            for e in error.errors(include_input=False)
         }
-        return _invalid(reply, f"the model refuses: {', '.join(sorted(where))}")
+        return _invalid(reply, f"the model refuses what is at {', '.join(sorted(where))}")
     return Accepted(wire=wire, value=value, typed=typed, notes=notes)
 
 

@@ -143,13 +143,14 @@ class AttemptLoop:
 
     async def _attempt(self, visit: _Visit) -> Answered | Action:
         started = self._clock()
+        allowed_s = max(0.001, min(visit.provider.timeout_s, visit.end - started))
         result = await visit.provider.ask(
             visit.client,
             visit.task,
             visit.plan,
             visit.ticket,
             amendments=visit.amendments,
-            timeout_s=max(0.001, min(visit.provider.timeout_s, visit.end - started)),
+            timeout_s=allowed_s,
         )
         took_s = self._clock() - started
         checked = result if isinstance(result, Failure) else accept(result, visit.plan, visit.task)
@@ -171,6 +172,9 @@ class AttemptLoop:
         )
         if action.again:
             visit.amend(action, checked)
+        if allowed_s <= took_s and allowed_s < visit.provider.timeout_s:
+            # The ticket's time was up, not the provider's: that is no outage.
+            action = replace(action, health=Health.UNTOUCHED)
         return action
 
     def _remember(self, provider: Provider, parameter: str) -> None:

@@ -33,11 +33,11 @@ class Gate:
     def _objection(self, evidence: FieldEvidence) -> Reason | None:
         match evidence.source:
             case "exact" | "premask":
-                if evidence.mass is None or evidence.mass[0] < self.mass:
+                if not _enough(evidence.mass and evidence.mass[0], self.mass):
                     return Reason.LOW_MASS
                 return self._too_improbable(evidence)
             case "prior" | "combined":
-                if evidence.support is None or evidence.support < self.support:
+                if not _enough(evidence.support, self.support):
                     return Reason.LOW_SUPPORT
                 return self._too_improbable(evidence)
             case "postmask" | "unknown_mask" | "vendor" | "agreement":
@@ -48,6 +48,10 @@ class Gate:
                 assert_never(evidence.source)
 
     def _too_improbable(self, evidence: FieldEvidence) -> Reason | None:
-        # A missing probability is no pass: everything that is not known to be enough is too little.
-        enough = evidence.probability is not None and evidence.probability >= self.probability
+        enough = _enough(evidence.probability, self.probability)
         return None if enough else Reason.LOW_PROBABILITY
+
+
+def _enough(number: float | None, least: float) -> bool:
+    # A missing number is no pass, nor is NaN: what is not known to be enough is too little.
+    return number is not None and number >= least

@@ -1,0 +1,63 @@
+"""Cooling: told by failures, ended by answers, on the injected clock alone."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from stage import Clock, Stage
+
+from weighbridge.router.health import ProviderHealth
+
+WAITS_S = st.integers(0, 4000)
+
+
+@given(events=st.lists(st.tuples(WAITS_S, WAITS_S)))
+def test_cooldown_lasts_until_the_latest_of_the_times_it_was_told(
+    events: list[tuple[int, int]],
+) -> None:
+    """Holds for every order of short and long ones, with any time between them."""
+    health = ProviderHealth(clock := Clock())
+    latest = clock.now
+    for wait_s, passed_s in events:
+        health.cool("a", wait_s)
+        latest = max(latest, clock.now + wait_s)
+        clock.now += passed_s
+        assert health.left_s("a") == max(0.0, latest - clock.now)
+    assert health.left_s("b") == 0.0, "and for nobody else"
+
+
+@given(wait_s=st.integers(1, 4000), asked_after_s=st.integers(-100, 100))
+def test_answer_counts_only_against_what_was_known_when_it_was_asked_for(
+    wait_s: int, asked_after_s: int
+) -> None:
+    health = ProviderHealth(clock := Clock())
+    health.cool("a", wait_s)
+    health.recovered("a", clock.now + asked_after_s)
+    assert health.left_s("a") == (0.0 if asked_after_s > 0 else wait_s)
+
+
+def test_answer_of_one_who_never_cooled_changes_nothing() -> None:
+    health = ProviderHealth(clock := Clock())
+    health.cool("a", 10.0)
+    health.recovered("b", clock.now + 1.0)
+    assert (health.left_s("a"), health.left_s("b")) == (10.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("deadline_s", "cools"), [(60.0, True), (10.0, False)], ids=["its own time", "the ticket's"]
+)
+def test_provider_is_blamed_for_a_timeout_only_if_it_had_all_its_time(
+    deadline_s: float, cools: bool
+) -> None:
+    """What the ticket's deadline cuts short says nothing about who was asked."""
+
+    def take_all_the_time(request: httpx.Request) -> httpx.Response:
+        stage.clock.now += min(deadline_s, 15.0)
+        raise httpx.ReadTimeout("slow")
+
+    stage = Stage({"a": take_all_the_time})
+    router = stage.router(deadline_s=deadline_s)
+    assert router.triage("x").reasons == ("no_answer",)
+    assert (router._loop._health.left_s("a") > 0.0) is cools
