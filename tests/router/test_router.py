@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import threading
+from collections.abc import Iterator
 
 import httpx
 import pytest
 from stage import KEY, TASK, VALID, Response, Stage, answer, error
 
 from weighbridge.decision import Decision, FailureKind
-from weighbridge.errors import QueueUnavailable
+from weighbridge.errors import QueueUnavailable, TicketInvalid
 from weighbridge.router.gate import Gate
 from weighbridge.schemas.task import Task, Triage
 
@@ -335,6 +337,69 @@ def test_many_tickets_come_back_in_order_and_are_read_only_as_needed() -> None:
     first = next(stream)
     assert len(read) <= 4
     assert [first.ticket_id, *(d.ticket_id for d in stream)] == [str(n) for n in range(20)]
+
+
+def test_tickets_are_read_in_the_callers_thread() -> None:
+    """A database cursor belongs to its thread; a slow source holds up no one under way."""
+    readers: list[int] = []
+
+    def tickets() -> Iterator[str]:
+        for number in range(5):
+            readers.append(threading.get_ident())
+            yield f"{TICKET} {number}"
+
+    with Stage({"a": [answer()]}).router() as router:
+        assert len(list(router.triage_many(tickets(), concurrency=2))) == 5
+    assert set(readers) == {threading.get_ident()}
+
+
+def test_ticket_under_way_is_answered_while_the_next_is_awaited() -> None:
+    """The source may wait for what came of its earlier tickets."""
+    asked = threading.Event()
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        asked.set()
+        return answer()
+
+    def tickets() -> Iterator[str]:
+        yield "first"
+        yield "second" if asked.wait(10) else ""
+
+    with Stage({"a": respond}).router() as router:
+        statuses = [d.status for d in router.triage_many(tickets(), concurrency=2)]
+    assert statuses == ["accepted"] * 2
+
+
+@pytest.mark.parametrize("concurrency", [0, -1])
+def test_concurrency_below_one_reads_no_ticket(concurrency: int) -> None:
+    tickets = iter(["x"])
+    router = Stage({"a": [answer()]}).router()
+    with pytest.raises(ValueError, match="at least 1"):
+        list(router.triage_many(tickets, concurrency=concurrency))
+    assert list(tickets) == ["x"]
+
+
+def test_first_error_ends_the_stream_and_the_others_stay_quiet(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Nothing complains later of errors that nobody asked for."""
+    stage = Stage({"a": [answer()]})
+    stage.queue.is_broken = True
+    with stage.router(gate=Gate()) as router, pytest.raises(QueueUnavailable):
+        list(router.triage_many([f"{TICKET} {n}" for n in range(9)], concurrency=3))
+    gc.collect()
+    assert len(stage.requests) <= 3
+    assert "never retrieved" not in caplog.text
+
+
+def test_input_that_is_no_ticket_is_told_at_its_turn() -> None:
+    stage = Stage({"a": [answer()]})
+    stream = stage.router().triage_many([TICKET, {"boddy": TICKET}, TICKET], concurrency=2)
+    assert next(stream).status == "accepted"
+    with pytest.raises(TicketInvalid):
+        next(stream)
+    with pytest.raises(StopIteration):
+        next(stream)
 
 
 async def test_no_more_tickets_are_under_way_than_allowed() -> None:

@@ -161,13 +161,35 @@ class Router:
     def triage_many(
         self, tickets: Iterable[TicketSource], *, concurrency: int = 4
     ) -> Iterator[Decision]:
-        """Triage many tickets, in order; see `atriage_many`."""
-        stream = self.atriage_many(tickets, concurrency=concurrency)
+        """Triage many tickets, in order; see `atriage_many`.
+
+        The tickets are read in the caller's thread: they may come from a database cursor, and one
+        that is slow to come holds up none of those under way.
+        """
+        _check_concurrency(concurrency)
+        run = self._background.run
+        under_way: deque[asyncio.Task[Decision]] = deque()
+
+        async def begin(ticket: TicketSource) -> None:
+            task = asyncio.create_task(self.atriage(ticket))
+            task.add_done_callback(_seen)
+            under_way.append(task)
+
+        async def finish() -> Decision:
+            decision = await under_way[0]
+            under_way.popleft()
+            return decision
+
         try:
-            while (decision := self._background.run(_next(stream))) is not None:
-                yield decision
+            for ticket in tickets:
+                run(begin(ticket))
+                if len(under_way) == concurrency:
+                    yield run(finish())
+            while under_way:
+                yield run(finish())
         finally:
-            self._background.run(stream.aclose())
+            if not all(task.done() for task in under_way):
+                run(_cancelled(under_way))
 
     async def atriage_many(
         self, tickets: Iterable[TicketSource], *, concurrency: int = 4
@@ -182,8 +204,7 @@ class Router:
             ValueError: concurrency below 1.
             TicketInvalid, QueueUnavailable: as for `triage`; the tickets under way are cancelled.
         """
-        if concurrency < 1:
-            raise ValueError("concurrency must be at least 1")
+        _check_concurrency(concurrency)
         under_way: deque[asyncio.Task[Decision]] = deque()
         try:
             for ticket in tickets:
@@ -193,9 +214,7 @@ class Router:
             while under_way:
                 yield await under_way.popleft()
         finally:
-            for task in under_way:
-                task.cancel()
-            await asyncio.gather(*under_way, return_exceptions=True)
+            await _cancelled(under_way)
 
     def close(self) -> None:
         """Close connections, providers and the queue."""
@@ -247,5 +266,18 @@ class Router:
             await client.aclose()
 
 
-async def _next(stream: AsyncGenerator[Decision, None]) -> Decision | None:
-    return await anext(stream, None)
+def _check_concurrency(concurrency: int) -> None:
+    if concurrency < 1:
+        raise ValueError("concurrency must be at least 1")
+
+
+def _seen(task: asyncio.Task[Decision]) -> None:
+    """Its error is raised at its turn; if an earlier one ends the stream, nobody need hear of it."""
+    if not task.cancelled():
+        task.exception()
+
+
+async def _cancelled(tasks: Iterable[asyncio.Task[Decision]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
