@@ -44,10 +44,16 @@ _WORDING_PATTERN = re.compile("|".join(f"(?P<{n}>{p})" for n, p in _WORDING.item
 _STRUCTURE_PATTERN = re.compile(
     "|".join(f"(?P<{n}>{p})" for n, p in _STRUCTURE.items()), re.IGNORECASE | re.MULTILINE
 )
-# Zero-width characters and direction marks, tag characters, variation selectors in a row. The
-# joiner U+200D alone is left out: it builds emoji and is part of several scripts.
+# Zero-width characters and direction marks, tag characters, variation selectors in a row.
 _INVISIBLE = re.compile(
     "[\u200b\u2060\u2062-\u2064\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]"
+    "|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2}"
+)
+# No sign alone, for they build emoji, belong to several scripts, or came with copied text; but they
+# may not break up a word. The soft hyphen, joiners, marks, single selectors, byte order mark.
+_UNSEEN = re.compile(
+    "[\u00ad\u034f\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f"
+    "\ufeff\U000e0000-\U000e01ef]"
 )
 _ENOUGH_CHARACTERS = 200_000
 
@@ -62,8 +68,10 @@ def signs(ticket: Ticket, task: Task) -> tuple[str, ...]:
     """
     text = ticket.text[:_ENOUGH_CHARACTERS]
     found = {"invisible"} if _INVISIBLE.search(text) else set()
+    if len(text) < len(ticket.text):
+        found.add("unread")  # the model may read the rest
     # Letters in disguise (full width, ligatures, combining tricks) are read as what they look like.
-    plain = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
+    plain = _UNSEEN.sub("", unicodedata.normalize("NFKC", text))
     for pattern in (_WORDING_PATTERN, _STRUCTURE_PATTERN, _answer_pattern(task)):
         for match in pattern.finditer(plain):
             found.add(str(match.lastgroup))

@@ -272,7 +272,7 @@ def _check_concurrency(concurrency: int) -> None:
 
 
 def _seen(task: asyncio.Task[Decision]) -> None:
-    """Its error is raised at its turn; if an earlier one ends the stream, nobody need hear of it."""
+    """Its error is raised at its turn; where an earlier one ends the stream, nobody hears of it."""
     if not task.cancelled():
         task.exception()
 
