@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from enum import Enum
 from typing import Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, model_validator
+from pydantic import BaseModel, ConfigDict, model_validator
 from stage import TASK, VALID
 
 from weighbridge.decision import FailureKind
@@ -150,3 +151,22 @@ def test_what_the_pydantic_model_refuses_is_a_failure() -> None:
         FailureKind.INVALID,
         "the model refuses what is at /",
     )
+
+
+class _Category(Enum):
+    BILLING = "billing"
+    BUG = "bug"
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    category: _Category
+
+
+def test_strict_pydantic_model_takes_what_its_schema_allows() -> None:
+    """JSON has no enums: strictness is about types that JSON can tell apart."""
+    task = Task.from_model(_Strict, instructions="Choose.")
+    accepted = check('{"category": "bug"}', task)
+    assert isinstance(accepted, Accepted)
+    assert accepted.typed == _Strict(category=_Category.BUG)

@@ -261,7 +261,10 @@ class Task:
         Raises:
             pydantic.ValidationError: the model refuses what its schema permits.
         """
-        return value if self.model is None else self.model.model_validate(value)
+        if self.model is None:
+            return value
+        # As JSON, not as Python values: only there does a strict model take an enum from text.
+        return self.model.model_validate_json(json.dumps(value))
 
     @cached_property
     def _validator(self) -> Draft202012Validator:
