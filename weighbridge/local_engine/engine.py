@@ -125,7 +125,7 @@ class Engine:
             fields,
             opinions,
             encode=self.tokenizer.encode,
-            scorer=self._read(task, user).score,
+            scorer=self._read(task.prefix, [*user, *task.before_answer]).score,
             baseline=task.baseline,
         )
         return Weighed(
@@ -149,27 +149,26 @@ class Engine:
                 points = {
                     spec.path: self.prior.points(spec.labels) for spec in fields if spec.labels
                 }
-            task = _TaskCache(prefix, self._chat.before_answer(scaffold), points)
-            task.baseline = Baseline(self._read(task, self.tokenizer.encode(_NO_TICKET)).score)
+            before_answer = self._chat.before_answer(scaffold)
+            empty = self._read(prefix, [*self.tokenizer.encode(_NO_TICKET), *before_answer])
             if len(self._tasks) >= _MAX_TASKS:
                 del self._tasks[next(iter(self._tasks))]
-            self._tasks[key] = task
+            self._tasks[key] = _TaskCache(prefix, before_answer, points, Baseline(empty.score))
         return self._tasks[key]
 
-    def _read(self, task: _TaskCache, user: list[int]) -> _Reading:
-        ids = torch.tensor([*user, *task.before_answer])
-        hidden, cache = self.model.forward(ids, task.prefix)
+    def _read(self, prefix: KVCache, ids: list[int]) -> _Reading:
+        hidden, cache = self.model.forward(torch.tensor(ids), prefix)
         return _Reading(self, cache, self.model.log_probs(hidden[-1:])[0])
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _TaskCache:
     """What all tickets of a task share."""
 
     prefix: KVCache
     before_answer: list[int]
     points: dict[tuple[str, ...], LabelPoints]
-    baseline: Baseline = None  # type: ignore[assignment]  # needs the rest to be there
+    baseline: Baseline
 
 
 @dataclass(frozen=True, slots=True)

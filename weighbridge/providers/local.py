@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import json
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -132,8 +133,6 @@ class LocalProvider:
         self._worker.shutdown(wait=False, cancel_futures=True)
 
     def _weigh(self, task: Task, ticket: Ticket) -> Reply:
-        import json
-
         if self._engine is None:
             self.check()
             from weighbridge.local_engine.engine import Engine

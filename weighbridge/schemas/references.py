@@ -49,9 +49,9 @@ def foreign_references(schema: Schema) -> Iterator[tuple[str, str]]:
     >>> list(foreign_references({"items": {"$ref": "https://example.com/item.json"}}))
     [('/items', '$ref')]
     """
-    todo: list[tuple[str, Any]] = [("", schema)]
-    while todo:
-        here, part = todo.pop()
+    pending: list[tuple[str, Any]] = [("", schema)]
+    while pending:
+        here, part = pending.pop()
         if isinstance(part, Mapping):
             for keyword, value in part.items():
                 # A property may be called "$ref"; only a text is a reference.
@@ -61,6 +61,6 @@ def foreign_references(schema: Schema) -> Iterator[tuple[str, str]]:
                     is_address or (is_reference and resolve(schema, value) is None)
                 ):
                     yield here, keyword
-            todo += [(here + pointer(name), value) for name, value in part.items()]
+            pending += [(here + pointer(name), value) for name, value in part.items()]
         elif isinstance(part, list):
-            todo += [(here + pointer(index), value) for index, value in enumerate(part)]
+            pending += [(here + pointer(index), value) for index, value in enumerate(part)]
