@@ -11,6 +11,9 @@ WeighbridgeError
 │   ├── ModelUnknown       a name that is in no list of models
 │   ├── ModelMissing       a model that has not been pulled yet
 │   ├── ModelCorrupt       a model file that cannot be read
+│   ├── ContextTooLong     more tokens than the model can read
+│   ├── DeadEnd            no token may come next, and the answer is not whole
+│   ├── Truncated          the tokens ran out before a guided answer was whole
 │   └── PullFailed         a model could not be downloaded or did not match its checksum
 └── QueueError             the review queue refused or failed
     ├── QueueUnavailable   the database cannot be read or written; carries the decision
@@ -154,6 +157,45 @@ class ModelCorrupt(EngineError):
 
     def __str__(self) -> str:
         return f"{self.path}: {self.problem}"
+
+
+class ContextTooLong(EngineError):
+    """Prompt and answer need more positions than the model has."""
+
+    hint = "Shorten the prompt, or lower max_tokens."
+
+    def __init__(self, needed_tokens: int, max_positions: int) -> None:
+        super().__init__(needed_tokens, max_positions)
+        self.needed_tokens, self.max_positions = needed_tokens, max_positions
+
+    def __str__(self) -> str:
+        return f"{self.needed_tokens} tokens are needed; the model has {self.max_positions}"
+
+
+class DeadEnd(EngineError):
+    """The guide allows no token, and the answer is not whole; there is no fallback distribution."""
+
+    hint = "The guide, or what its parts demand together, cannot be met by this vocabulary."
+
+    def __init__(self, num_tokens: int, guide: str) -> None:
+        super().__init__(num_tokens, guide)
+        self.num_tokens, self.guide = num_tokens, guide
+
+    def __str__(self) -> str:
+        return f"{self.guide} allows nothing after {self.num_tokens} tokens of the answer"
+
+
+class Truncated(EngineError):
+    """The tokens ran out before a guided answer was whole; what there was is not returned."""
+
+    hint = "Raise max_tokens, or bound lengths in the schema (maxLength, maxItems)."
+
+    def __init__(self, max_tokens: int, guide: str) -> None:
+        super().__init__(max_tokens, guide)
+        self.max_tokens, self.guide = max_tokens, guide
+
+    def __str__(self) -> str:
+        return f"{self.guide} was not finished after {self.max_tokens} tokens"
 
 
 class PullFailed(EngineError):

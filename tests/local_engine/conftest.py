@@ -10,7 +10,7 @@ from hypothesis import settings
 
 from weighbridge.errors import ModelMissing
 from weighbridge.local_engine.engine import Engine
-from weighbridge.local_engine.llama import Llama
+from weighbridge.local_engine.models.llama import Llama
 from weighbridge.local_engine.tokenizer import ByteTokenizer
 
 # Absolute times are never asserted: a busy machine would fail a good law.

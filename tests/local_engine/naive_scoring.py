@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from weighbridge.local_engine.llama import Llama
+from weighbridge.local_engine.models.llama import Llama
 from weighbridge.local_engine.scoring import END_OF_TEXT, Text
 from weighbridge.local_engine.tokenizer import ByteTokenizer
 

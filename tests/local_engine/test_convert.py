@@ -15,13 +15,14 @@ from gguf import GGMLQuantizationType
 from tiny_model import CONFIG, rounded, tiny_tokenizer, tiny_weights, write_gguf
 
 from weighbridge.errors import EngineError, ModelCorrupt
-from weighbridge.local_engine.convert import converted
 from weighbridge.local_engine.engine import load_generator
-from weighbridge.local_engine.llama import Llama
+from weighbridge.local_engine.models.convert import converted
+from weighbridge.local_engine.models.llama import Llama
 
 LOAD = """
 import pathlib, sys
-from weighbridge.local_engine import convert, engine
+from weighbridge.local_engine import engine
+from weighbridge.local_engine.models import convert
 print("ready", flush=True)
 sys.stdin.readline()
 engine.load_generator(convert.converted(*map(pathlib.Path, sys.argv[1:])))

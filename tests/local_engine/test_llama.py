@@ -13,7 +13,7 @@ from tiny_model import CONFIG, INNER_SIZE, tiny_llama, tiny_weights
 
 from weighbridge.errors import ModelCorrupt
 from weighbridge.local_engine.catalogue import model_folder
-from weighbridge.local_engine.llama import Llama
+from weighbridge.local_engine.models.llama import Llama
 
 token_ids = st.lists(st.integers(0, CONFIG.vocab_size - 1), min_size=1, max_size=40)
 

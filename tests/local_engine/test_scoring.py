@@ -15,7 +15,7 @@ from tiny_model import tiny_llama, tiny_tokenizer
 
 from weighbridge.local_engine import scoring
 from weighbridge.local_engine.chat import ChatML
-from weighbridge.local_engine.llama import Llama
+from weighbridge.local_engine.models.llama import Llama
 from weighbridge.local_engine.scoring import Branch, ChoiceScores, Text, score, spell
 from weighbridge.local_engine.tokenizer import ByteTokenizer
 from weighbridge.local_engine.trie import Trie

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 
 from weighbridge.errors import ModelCorrupt
 from weighbridge.local_engine.catalogue import cache_folder, locate, model_folder
-from weighbridge.local_engine.convert import converted
+from weighbridge.local_engine.models.convert import converted
 from weighbridge.local_engine.tokenizer import ByteTokenizer, read_tokenizer
 
 TINY = tiny_tokenizer()

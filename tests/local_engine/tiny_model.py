@@ -16,7 +16,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from torch import Tensor
 
-from weighbridge.local_engine.llama import Llama, LlamaConfig
+from weighbridge.local_engine.models.llama import Llama, LlamaConfig
 from weighbridge.local_engine.tokenizer import ByteTokenizer
 
 SPECIALS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")

@@ -96,7 +96,7 @@ def _prepare(name: str) -> None:
     """Convert a generator's weights now, so that the first ticket need not wait for it."""
     is_generator = name in KNOWN_MODELS and KNOWN_MODELS[name].role == "generator"
     if is_generator and importlib.util.find_spec("gguf") is not None:
-        from weighbridge.local_engine.convert import converted
+        from weighbridge.local_engine.models.convert import converted
 
         with stderr().status(f"{name}: preparing the weights"):
             converted(locate(name, "generator"), cache_folder())

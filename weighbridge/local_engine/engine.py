@@ -13,10 +13,10 @@ from torch import Tensor
 from weighbridge.errors import EngineError, ModelCorrupt
 from weighbridge.local_engine.catalogue import cache_folder, locate
 from weighbridge.local_engine.chat import ChatML
-from weighbridge.local_engine.convert import converted
 from weighbridge.local_engine.encoder import Encoder
 from weighbridge.local_engine.language import is_foreign
-from weighbridge.local_engine.llama import KVCache, Llama, LlamaConfig
+from weighbridge.local_engine.models.convert import converted
+from weighbridge.local_engine.models.llama import KVCache, Llama, LlamaConfig
 from weighbridge.local_engine.prior import LabelPoints, LabelPrior
 from weighbridge.local_engine.scoring import Branch, ChoiceScores, score
 from weighbridge.local_engine.tokenizer import ByteTokenizer, read_tokenizer

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from weighbridge.local_engine.llama import KVCache, Llama
+from weighbridge.local_engine.models.llama import KVCache, Llama
 from weighbridge.local_engine.tokenizer import ByteTokenizer
 from weighbridge.local_engine.trie import ROOT, Trie
 

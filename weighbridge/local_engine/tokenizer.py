@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from functools import cached_property, lru_cache
 from pathlib import Path
 
 from tokenizers import Tokenizer
 
 from weighbridge.errors import ModelCorrupt
+from weighbridge.local_engine.vocabulary import ByteIndex
 
 
 class ByteTokenizer:
@@ -18,14 +18,21 @@ class ByteTokenizer:
         tokenizer: built without added tokens, so that `<|im_start|>` in a text is plain characters.
         special_ids: control tokens; they stand for no bytes.
         eos_ids: the tokens that end an answer.
+        vocab_size: width of the model's logits; None where it is that of the tokenizer. Ids beyond
+            the tokenizer's are padding and spell nothing.
     """
 
     def __init__(
-        self, tokenizer: Tokenizer, special_ids: frozenset[int], eos_ids: frozenset[int]
+        self,
+        tokenizer: Tokenizer,
+        special_ids: frozenset[int],
+        eos_ids: frozenset[int],
+        *,
+        vocab_size: int | None = None,
     ) -> None:
         self._tokenizer = tokenizer
         self.special_ids, self.eos_ids = special_ids, eos_ids
-        self.vocab_size = tokenizer.get_vocab_size()
+        self.vocab_size: int = tokenizer.get_vocab_size() if vocab_size is None else vocab_size
 
     def encode(self, text: str) -> list[int]:
         """Token ids of plain text.
@@ -61,36 +68,16 @@ class ByteTokenizer:
         return table
 
     def starting_with(self, prefix: bytes) -> list[int]:
-        """Ids of all tokens whose bytes begin with `prefix`, sorted."""
-        low = bisect_left(self._sorted, (prefix, -1))
-        ids = []
-        for token, token_id in self._sorted[low:]:
-            if not token.startswith(prefix):
-                break
-            ids.append(token_id)
-        return sorted(ids)
+        """See `Vocabulary.starting_with`."""
+        return self._index.starting_with(prefix)
 
     def consistent_with(self, text: bytes) -> list[int]:
-        """Ids of all tokens that may come first where `text` has to be spelled, sorted.
-
-        These are the tokens that are a beginning of it, and those that begin with all of it.
-        """
-        ids = set(self.starting_with(text))
-        for end in range(1, len(text)):
-            ids.update(self._by_bytes.get(text[:end], ()))
-        return sorted(ids)
+        """See `Vocabulary.consistent_with`."""
+        return self._index.consistent_with(text)
 
     @cached_property
-    def _sorted(self) -> list[tuple[bytes, int]]:
-        return sorted((token, i) for i, token in enumerate(self.token_bytes) if token)
-
-    @cached_property
-    def _by_bytes(self) -> dict[bytes, list[int]]:
-        """Ids by bytes; several tokens may spell the same bytes, so their mass adds up."""
-        table: dict[bytes, list[int]] = {}
-        for token, token_id in self._sorted:
-            table.setdefault(token, []).append(token_id)
-        return table
+    def _index(self) -> ByteIndex:
+        return ByteIndex(self.token_bytes)
 
     @cached_property
     def _missing_bytes(self) -> frozenset[int]:

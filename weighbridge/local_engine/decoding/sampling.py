@@ -1,0 +1,80 @@
+"""How one token is chosen among those that the guide allows.
+
+Order: bias and mask on raw float32 logits first, then temperature, then top-k, top-p and min-p
+among what remains. Greedy is the argmax of the masked logits, so a forbidden favourite never
+matters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """Settings of the choice; they never touch a mass.
+
+    Args:
+        temperature: 0 is greedy; the bias of a guide is divided by it like the logits.
+        top_k: only so many of the most likely allowed tokens; None for all.
+        top_p: the fewest most likely allowed tokens that hold this share; 1 for all.
+        min_p: only tokens at least this share of the most likely allowed one; 0 for all.
+        seed: of the random numbers; the same seed gives the same text.
+        prefer_long: of the tokens that spell the same text, favour the fewest: one is set aside
+            where the guide would allow nothing after it but the rest of a longer one.
+
+    Raises:
+        ValueError: a number outside its range.
+    """
+
+    temperature: float = 0.0
+    top_k: int | None = None
+    top_p: float = 1.0
+    min_p: float = 0.0
+    seed: int = 0
+    prefer_long: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.temperature < float("inf"):
+            raise ValueError(f"temperature must be 0 or more, not {self.temperature}")
+        if self.top_k is not None and self.top_k < 1:
+            raise ValueError(f"top_k must be 1 or more, not {self.top_k}")
+        if not 0.0 < self.top_p <= 1.0:
+            raise ValueError(f"top_p must be above 0 and at most 1, not {self.top_p}")
+        if not 0.0 <= self.min_p <= 1.0:
+            raise ValueError(f"min_p must be from 0 to 1, not {self.min_p}")
+
+
+def distribution(logits: Tensor, sampling: Sampling) -> Tensor:
+    """The probabilities that a token is drawn from.
+
+    Args:
+        logits: float32 [V], the guide's bias added; at least one is finite.
+        sampling: its seed does not matter here.
+
+    Returns:
+        float32 [V], summing to 1; 0 for banned tokens. All on the best token where greedy; of equal
+        ones the lowest id.
+
+    >>> logits = torch.tensor([2.0, 1.5, 1.0, 0.5, 0.2, -torch.inf])
+    >>> [round(100 * p, 1) for p in distribution(logits, Sampling(temperature=0.5)).tolist()]
+    [63.3, 23.3, 8.6, 3.2, 1.7, 0.0]
+    """
+    if sampling.temperature == 0:
+        return torch.zeros_like(logits).index_fill_(0, logits.argmax(), 1.0)
+    scaled = logits / sampling.temperature
+    if sampling.top_k is not None and sampling.top_k < len(scaled):
+        kept = scaled.topk(sampling.top_k)
+        scaled = torch.full_like(scaled, -torch.inf).scatter_(0, kept.indices, kept.values)
+    probs = scaled.softmax(-1)
+    if sampling.top_p < 1.0:
+        ordered, order = probs.sort(descending=True, stable=True)
+        # A token stays while those before it hold less than top_p: the first always stays.
+        dropped = order[ordered.cumsum(0) - ordered >= sampling.top_p]
+        probs = probs.index_fill(0, dropped, 0.0)
+    if sampling.min_p > 0.0:
+        probs = probs.where(probs >= sampling.min_p * probs.max(), 0.0)
+    return probs / probs.sum()

@@ -1,0 +1,1 @@
+"""Guides: what an answer must look like, whatever the model would rather say."""

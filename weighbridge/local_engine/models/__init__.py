@@ -1,0 +1,1 @@
+"""Language models: our own Llama, and adapters for others; files in, logits out."""

@@ -1,0 +1,58 @@
+"""What the engine asks of a language model: hidden states after a prefix, and raw logits."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from torch import Tensor
+
+
+class Cache(Protocol):
+    """What a model remembers of the tokens it has read; a value, shared freely between branches."""
+
+    @property
+    def num_tokens(self) -> int:
+        """How many tokens have been read."""
+        ...
+
+
+class LanguageModel(Protocol):
+    """A causal language model over token ids."""
+
+    @property
+    def vocab_size(self) -> int:
+        """Width of the logits; may be wider than the tokenizer's vocabulary."""
+        ...
+
+    @property
+    def max_positions(self) -> int:
+        """The longest sequence that the model can read, in tokens."""
+        ...
+
+    def empty_cache(self) -> Any:
+        """A `Cache` of no tokens."""
+        ...
+
+    def forward(
+        self, ids: Tensor, past: Any, *, parents: Tensor | None = None
+    ) -> tuple[Tensor, Any]:
+        """Read new tokens after `past`; `past` itself stays as it is.
+
+        Args:
+            ids: int64 [N], N ≥ 1.
+            past: a cache that this model made.
+            parents: int64 [N]; token i follows token `parents[i]` < i of this call, -1 the end of
+                `past`. None: each follows the one before, plain causal text.
+
+        Returns:
+            One row [N, D] for each token, to be given to `logits`, and the longer cache (only
+            useful for plain text: the branches of a tree lie side by side in it).
+
+        Raises:
+            ContextTooLong: more positions than the model has.
+        """
+        ...
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Raw next-token logits, float32 [N, vocab_size], of rows that `forward` returned."""
+        ...

@@ -1,0 +1,128 @@
+"""What guides, scoring and decoding need to know of a tokenizer: bytes by token, and how to spell.
+
+`ByteTokenizer` is one; `TableVocabulary` makes one out of a list, for a model of your own.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Protocol
+
+
+class Vocabulary(Protocol):
+    """The tokens of a model, in the width of its logits."""
+
+    @property
+    def vocab_size(self) -> int:
+        """Width of the logits; ids beyond the tokenizer's are padding and spell nothing."""
+        ...
+
+    @property
+    def eos_ids(self) -> frozenset[int]:
+        """The tokens that end an answer; at least one."""
+        ...
+
+    @property
+    def token_bytes(self) -> Sequence[bytes]:
+        """The bytes of each token, by id, `vocab_size` of them; empty for control and padding."""
+        ...
+
+    def encode(self, text: str) -> list[int]:
+        """The canonical spelling of plain text; never a control token."""
+        ...
+
+    def starting_with(self, prefix: bytes) -> list[int]:
+        """Ids of all tokens whose bytes begin with `prefix`, sorted."""
+        ...
+
+    def consistent_with(self, text: bytes) -> list[int]:
+        """Ids of all tokens that may come first where `text` has to be spelled, sorted.
+
+        These are the tokens that are a beginning of it, and those that begin with all of it.
+        """
+        ...
+
+
+class ByteIndex:
+    """The tokens of a vocabulary by their bytes.
+
+    Several tokens may spell the same bytes, so bytes never name one token.
+
+    Args:
+        token_bytes: by id; empty ones are left out.
+
+    >>> index = ByteIndex([b"a", b"ab", b"b", b""])
+    >>> index.starting_with(b"a"), index.consistent_with(b"abb")
+    ([0, 1], [0, 1])
+    """
+
+    def __init__(self, token_bytes: Sequence[bytes]) -> None:
+        self._sorted = sorted((token, i) for i, token in enumerate(token_bytes) if token)
+
+    def starting_with(self, prefix: bytes) -> list[int]:
+        """See `Vocabulary.starting_with`."""
+        ids = []
+        for token, token_id in self._sorted[bisect_left(self._sorted, (prefix, -1)) :]:
+            if not token.startswith(prefix):
+                break
+            ids.append(token_id)
+        return sorted(ids)
+
+    def consistent_with(self, text: bytes) -> list[int]:
+        """See `Vocabulary.consistent_with`."""
+        ids = set(self.starting_with(text))
+        for end in range(1, len(text)):
+            ids.update(self._by_bytes.get(text[:end], ()))
+        return sorted(ids)
+
+    @cached_property
+    def _by_bytes(self) -> dict[bytes, list[int]]:
+        table: dict[bytes, list[int]] = {}
+        for token, token_id in self._sorted:
+            table.setdefault(token, []).append(token_id)
+        return table
+
+
+class TableVocabulary:
+    """A vocabulary that is a list; spells by the longest token that fits.
+
+    Args:
+        tokens: the bytes of each token by id; empty for control tokens and padding.
+        eos_ids: the tokens that end an answer.
+
+    Raises:
+        ValueError: no end-of-text token, or one that is no id.
+
+    >>> words = TableVocabulary([b"bug", b"b", b"u", b"g", b""], eos_ids={4})
+    >>> words.encode("bugbu")
+    [0, 1, 2]
+    """
+
+    def __init__(self, tokens: Sequence[bytes], eos_ids: set[int] | frozenset[int]) -> None:
+        if not eos_ids or not all(0 <= i < len(tokens) for i in eos_ids):
+            raise ValueError("eos_ids must name at least one of the tokens")
+        self.token_bytes, self.eos_ids = tuple(tokens), frozenset(eos_ids)
+        self.vocab_size = len(self.token_bytes)
+        self._index = ByteIndex(self.token_bytes)
+        self.starting_with = self._index.starting_with
+        self.consistent_with = self._index.consistent_with
+
+    def encode(self, text: str) -> list[int]:
+        """Longest token first, from the left.
+
+        Raises:
+            ValueError: no token fits somewhere.
+        """
+        data, ids = text.encode(), list[int]()
+        while data:
+            fitting = [
+                i for i in self.consistent_with(data) if data.startswith(self.token_bytes[i])
+            ]
+            if not fitting:
+                raise ValueError("the vocabulary cannot spell the text")
+            best = max(fitting, key=lambda i: (len(self.token_bytes[i]), -i))
+            ids.append(best)
+            data = data[len(self.token_bytes[best]) :]
+        return ids
