@@ -11,10 +11,10 @@ from hypothesis import settings
 # The tiny model is shared with the engine's own tests, and lives there.
 sys.path.append(str(Path(__file__).parents[1] / "local_engine"))
 
-import tiny_model  # noqa: E402  # found through the line above
+import tiny_model
 
-from weighbridge.local_engine.models.llama import Llama  # noqa: E402
-from weighbridge.local_engine.tokenizer import ByteTokenizer  # noqa: E402
+from weighbridge.local_engine.models.llama import Llama
+from weighbridge.local_engine.tokenizer import ByteTokenizer
 
 # Absolute times are never asserted: a busy machine would fail a good law.
 settings.register_profile("laws", deadline=None)
