@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cached_property, lru_cache
 from pathlib import Path
 
@@ -86,13 +87,15 @@ class ByteTokenizer:
 
 
 def read_tokenizer(path: Path) -> Tokenizer:
-    """Read a `tokenizer.json`.
+    """Read a `tokenizer.json`, without its added tokens: it reads no control token out of a text.
 
     Raises:
         ModelCorrupt: it is missing or damaged.
     """
     try:
-        return Tokenizer.from_file(str(path))
+        content = json.loads(path.read_text("utf-8"))
+        content["added_tokens"] = []
+        return Tokenizer.from_str(json.dumps(content))
     except Exception:  # noqa: BLE001  # the library raises nothing narrower
         raise ModelCorrupt(str(path), "not a readable tokenizer") from None
 

@@ -1,8 +1,13 @@
-"""A GGUF file, converted once into a folder that loads in a second: weights, tokenizer, config.
+"""A model's files, converted once into a folder that loads in a second.
 
 Dequantising takes most of ten seconds, reading the vocabulary two more; both are done on the first
-load. The folder holds float32 safetensors under `transformers` names, a `tokenizer.json`, and a
+load, once per precision. The folder holds `model.safetensors`, `tokenizer.json`, and a
 `config.json` of our own; it is written aside and renamed, so it is there whole or not at all.
+
+Weights keep their `transformers` names, but what is multiplied with the same input lies together:
+`self_attn.qkv_proj` has the rows of query, key and value, `mlp.gate_up_proj` those of gate and up.
+With int8 every matrix, embedding and head included, is `<name>.weight` int8 [N, K] beside
+`<name>.scale` float32 [N], and a weight is their product; norms stay float32.
 """
 
 from __future__ import annotations
@@ -12,79 +17,89 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
+
+import torch
+from torch import Tensor
 
 from weighbridge.errors import EngineError, ModelCorrupt
+from weighbridge.local_engine.models.checkpoint import Checkpoint, StoredTensor
+from weighbridge.local_engine.models.gguf import read_gguf
+from weighbridge.local_engine.models.weight_file import WeightFile
 
-CONVERTER_VERSION = 1
+CONVERTER_VERSION = 2
 
-_TENSOR_NAMES = {
-    "token_embd": "model.embed_tokens",
-    "output_norm": "model.norm",
-    "output": "lm_head",
-    "attn_norm": "input_layernorm",
-    "attn_q": "self_attn.q_proj",
-    "attn_k": "self_attn.k_proj",
-    "attn_v": "self_attn.v_proj",
-    "attn_output": "self_attn.o_proj",
-    "ffn_norm": "post_attention_layernorm",
-    "ffn_gate": "mlp.gate_proj",
-    "ffn_up": "mlp.up_proj",
-    "ffn_down": "mlp.down_proj",
+Precision: TypeAlias = Literal["float32", "int8", "bfloat16"]
+
+_DTYPES = {"float32": torch.float32, "int8": torch.int8, "bfloat16": torch.bfloat16}
+
+# What is stored, and which matrices of the checkpoint it is made of.
+_LAYER = {
+    "input_layernorm": ("input_layernorm",),
+    "self_attn.qkv_proj": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+    "self_attn.o_proj": ("self_attn.o_proj",),
+    "post_attention_layernorm": ("post_attention_layernorm",),
+    "mlp.gate_up_proj": ("mlp.gate_proj", "mlp.up_proj"),
+    "mlp.down_proj": ("mlp.down_proj",),
 }
 
 
-def converted(gguf_path: Path, cache: Path) -> Path:
-    """The converted folder of a GGUF file; converts on first use.
+def converted(source: Path, cache: Path, precision: Precision) -> Path:
+    """The converted folder of a model; converts on first use.
+
+    Args:
+        source: a GGUF file.
+        cache: the folder that holds all converted ones.
+        precision: of the weights; bfloat16 is for GPUs.
 
     Raises:
-        ModelCorrupt: the file is no readable GGUF.
-        EngineError: a readable GGUF of another architecture or tokenizer, or no room for it.
+        ModelCorrupt: the files cannot be read.
+        EngineError: a model that would be read wrongly, or no room for it.
     """
-    stat = gguf_path.stat()
-    identity = f"{gguf_path.resolve()}:{stat.st_size}:{stat.st_mtime_ns}:{CONVERTER_VERSION}"
-    folder = cache / "converted" / hashlib.sha256(identity.encode()).hexdigest()[:24]
+    identity = [CONVERTER_VERSION, precision, *_identity(source)]
+    name = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:24]
+    folder = cache / "converted" / name
     if not (folder / "config.json").is_file():
-        _convert(gguf_path, folder)
+        checkpoint = read_gguf(source)
+        try:
+            _write(folder, checkpoint, _config(checkpoint, source, precision), precision)
+        except OSError as error:  # the wording is the system's: path and reason
+            raise EngineError(f"the converted model cannot be written: {error}") from None
     return folder
 
 
-def _convert(gguf_path: Path, folder: Path) -> None:
-    from safetensors import SafetensorError
-
-    config, tokenizer, tensors = _read(gguf_path)
-    try:
-        _write(folder, config, tokenizer, tensors)
-    except (OSError, SafetensorError) as error:  # both wordings are the system's: path and reason
-        raise EngineError(f"the converted model cannot be written: {error}") from None
+def _identity(source: Path) -> list[Any]:
+    stat = source.stat()
+    return [str(source.resolve()), stat.st_size, stat.st_mtime_ns]
 
 
-def _read(gguf_path: Path) -> tuple[dict[str, Any], str, dict[str, Any]]:
-    from gguf import GGUFReader
+def _config(checkpoint: Checkpoint, source: Path, precision: Precision) -> dict[str, Any]:
+    with source.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    added = json.loads(checkpoint.tokenizer)["added_tokens"]
+    return {
+        "llama": dict(checkpoint.llama),
+        "precision": precision,
+        "fingerprint": f"sha256:{digest}:{precision}",
+        "special_ids": sorted(token["id"] for token in added if token["special"]),
+        "eos_ids": sorted(checkpoint.eos_ids),
+        "chat_template": checkpoint.chat_template,
+        "bos_token": checkpoint.bos_token,
+        "eos_token": checkpoint.eos_token,
+        "adds_bos": checkpoint.adds_bos,
+    }
 
-    try:
-        reader = GGUFReader(gguf_path)
-        fields = {key: field.contents() for key, field in reader.fields.items()}
-        config = _config(fields, gguf_path)
-        return config, _tokenizer_json(fields, gguf_path), dict(_tensors(reader, config))
-    except EngineError:
-        raise
-    except Exception as error:  # noqa: BLE001  # the reader raises whatever the bytes lead it to
-        raise ModelCorrupt(
-            str(gguf_path), f"not a readable GGUF ({type(error).__name__})"
-        ) from None
 
-
-def _write(folder: Path, config: dict[str, Any], tokenizer: str, tensors: dict[str, Any]) -> None:
-    from safetensors.numpy import save_file
-
+def _write(
+    folder: Path, checkpoint: Checkpoint, config: dict[str, Any], precision: Precision
+) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     aside = Path(tempfile.mkdtemp(prefix=".converting-", dir=folder.parent))
     try:
-        save_file(tensors, aside / "model.safetensors")
-        (aside / "tokenizer.json").write_text(tokenizer, "utf-8")
+        _write_weights(aside / "model.safetensors", checkpoint, precision)
+        (aside / "tokenizer.json").write_text(checkpoint.tokenizer, "utf-8")
         (aside / "config.json").write_text(json.dumps(config, indent=1), "utf-8")
         _take_place(aside, folder)
     finally:
@@ -102,88 +117,61 @@ def _take_place(aside: Path, folder: Path) -> None:
             os.replace(aside, folder)
 
 
-def _config(fields: dict[str, Any], path: Path) -> dict[str, Any]:
-    if fields["general.architecture"] != "llama":
-        raise EngineError(f"{path}: architecture {fields['general.architecture']!r} is not llama")
-    hidden, heads = fields["llama.embedding_length"], fields["llama.attention.head_count"]
-    kinds = fields["tokenizer.ggml.token_type"]
-    control = [i for i, kind in enumerate(kinds) if kind == 3]  # 3 is CONTROL in the GGUF format
-    with path.open("rb") as file:
-        fingerprint = hashlib.file_digest(file, "sha256").hexdigest()
-    return {
-        "llama": {
-            "num_layers": fields["llama.block_count"],
-            "hidden_size": hidden,
-            "num_heads": heads,
-            "num_kv_heads": fields.get("llama.attention.head_count_kv", heads),
-            "head_size": fields.get("llama.rope.dimension_count", hidden // heads),
-            "vocab_size": len(fields["tokenizer.ggml.tokens"]),
-            "max_positions": fields["llama.context_length"],
-            "rope_base": fields.get("llama.rope.freq_base", 10_000.0),
-            "norm_eps": fields["llama.attention.layer_norm_rms_epsilon"],
-        },
-        "special_ids": control,
-        # An answer may end with the model's own end of turn or with the end of text.
-        "eos_ids": sorted({fields["tokenizer.ggml.eos_token_id"], *_end_of_text(fields)}),
-        "chat_template": fields.get("tokenizer.chat_template", ""),
-        "fingerprint": f"sha256:{fingerprint}:float32",
-    }
+def _write_weights(path: Path, checkpoint: Checkpoint, precision: Precision) -> None:
+    stored = {stem: _joined(checkpoint.tensors, parts) for stem, parts in _stems(checkpoint)}
+    layout: dict[str, tuple[torch.dtype, tuple[int, ...]]] = {}
+    for stem, tensor in stored.items():
+        dtype = _DTYPES[precision] if len(tensor.shape) == 2 else torch.float32
+        layout[f"{stem}.weight"] = dtype, tensor.shape
+        if dtype == torch.int8:
+            layout[f"{stem}.scale"] = torch.float32, tensor.shape[:1]
+    with WeightFile(path, layout) as file:
+        for stem, tensor in stored.items():
+            weight = tensor.read()
+            if not bool(weight.isfinite().all()):
+                raise ModelCorrupt(stem, "the tensor has weights that are not finite")
+            if f"{stem}.scale" in layout:
+                weight, scale = quantized(weight)
+                file.put(f"{stem}.scale", scale)
+            file.put(f"{stem}.weight", weight.to(layout[f"{stem}.weight"][0]))
 
 
-def _end_of_text(fields: dict[str, Any]) -> list[int]:
-    return [i for i, t in enumerate(fields["tokenizer.ggml.tokens"]) if t == "<|endoftext|>"]
+def quantized(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Symmetric int8 by row: `q * scale` is within half a scale of the weight.
+
+    Args:
+        weight: float32 [N, K], finite; overwritten, since the largest one is a good part of a
+            small model.
+
+    Returns:
+        int8 [N, K] in -127…127, and float32 [N]; a row of zeros has scale 1.
+    """
+    scale = torch.maximum(weight.amax(1), -weight.amin(1)) / 127
+    scale.masked_fill_(scale == 0, 1.0)
+    return weight.div_(scale[:, None]).round_().clamp_(-127, 127).to(torch.int8), scale
 
 
-def _tokenizer_json(fields: dict[str, Any], path: Path) -> str:
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+def _stems(checkpoint: Checkpoint) -> Iterator[tuple[str, list[str]]]:
+    """The names to store, without `.weight`, and the tensors that each is made of."""
+    yield "model.embed_tokens", ["model.embed_tokens.weight"]
+    for index in range(int(checkpoint.llama["num_layers"])):
+        prefix = f"model.layers.{index}."
+        for stem, parts in _LAYER.items():
+            yield prefix + stem, [f"{prefix}{part}.weight" for part in parts]
+    yield "model.norm", ["model.norm.weight"]
+    if "lm_head.weight" in checkpoint.tensors:
+        yield "lm_head", ["lm_head.weight"]
 
-    model, pre = fields["tokenizer.ggml.model"], fields.get("tokenizer.ggml.pre")
-    if (model, pre) != ("gpt2", "smollm"):
-        raise EngineError(
-            f"{path}: tokenizer {model!r} with pre-tokenizer {pre!r} is not supported"
-        )
-    vocabulary = {token: i for i, token in enumerate(fields["tokenizer.ggml.tokens"])}
-    merges = [tuple(merge.split(" ", 1)) for merge in fields["tokenizer.ggml.merges"]]
-    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Digits(individual_digits=True),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
-        ]
+
+def _joined(tensors: Mapping[str, StoredTensor], names: list[str]) -> StoredTensor:
+    """Several tensors as one, row under row."""
+    for name in names:
+        if name not in tensors:
+            raise ModelCorrupt(name, "the tensor is missing")
+    parts = [tensors[name] for name in names]
+    if len(parts) == 1:
+        return parts[0]
+    rows = sum(part.shape[0] for part in parts)
+    return StoredTensor(
+        (rows, *parts[0].shape[1:]), lambda: torch.cat([part.read() for part in parts])
     )
-    tokenizer.decoder = decoders.ByteLevel()
-    text: str = tokenizer.to_str()
-    return text
-
-
-def _tensors(reader: Any, config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    import numpy
-    from gguf.quants import dequantize
-
-    llama = config["llama"]
-    for tensor in reader.tensors:
-        name, known = _rename(tensor.name)
-        if not known:  # rope frequency tables and the like: derived, not weights
-            continue
-        weight = dequantize(tensor.data, tensor.tensor_type).astype(numpy.float32)
-        if name.endswith("q_proj.weight"):
-            weight = _to_rotate_half(weight, llama["num_heads"])
-        elif name.endswith("k_proj.weight"):
-            weight = _to_rotate_half(weight, llama["num_kv_heads"])
-        yield name, numpy.ascontiguousarray(weight)
-
-
-def _rename(name: str) -> tuple[str, bool]:
-    """`blk.3.attn_q.weight` to `model.layers.3.self_attn.q_proj.weight`, and if it is known."""
-    *layer, stem, suffix = name.split(".")
-    new = _TENSOR_NAMES.get(stem)
-    if new is None:
-        return name, False
-    return (f"model.layers.{layer[1]}.{new}.{suffix}" if layer else f"{new}.{suffix}"), True
-
-
-def _to_rotate_half(weight: Any, num_heads: int) -> Any:
-    """Undo the row order that GGUF uses for interleaved rotary positions."""
-    rows, columns = weight.shape
-    pairs = weight.reshape(num_heads, rows // num_heads // 2, 2, columns)
-    return pairs.swapaxes(1, 2).reshape(rows, columns)
