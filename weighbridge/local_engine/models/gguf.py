@@ -17,7 +17,7 @@ from torch import Tensor
 
 from weighbridge.errors import EngineError, ModelCorrupt
 from weighbridge.local_engine.models.checkpoint import Checkpoint, StoredTensor
-from weighbridge.local_engine.models.gguf_tokenizer import tokenizer_json
+from weighbridge.local_engine.models.gguf_tokenizer import CONTROL, reads_bos, tokenizer_json
 
 _KINDS = ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K")
 
@@ -38,7 +38,6 @@ _TENSOR_NAMES = {
 
 # Tokens that end a turn in the templates of the family; a file names only one or two of them.
 _TURN_ENDS = ("<|endoftext|>", "<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "</s>")
-_CONTROL = 3  # the kind of a token, in the GGUF format
 
 _BLOCK_ROWS = 4096  # dequantising makes several copies of what it works on
 
@@ -69,7 +68,7 @@ def _checkpoint(reader: Any, fields: dict[str, Any], path: Path) -> Checkpoint:
     numbers["vocab_size"] = tensors["model.embed_tokens.weight"].shape[0]
     tokens, kinds = fields["tokenizer.ggml.tokens"], fields["tokenizer.ggml.token_type"]
     eos_id = fields["tokenizer.ggml.eos_token_id"]
-    ends = {i for i, t in enumerate(tokens) if t in _TURN_ENDS and kinds[i] == _CONTROL}
+    ends = {i for i, t in enumerate(tokens) if t in _TURN_ENDS and kinds[i] == CONTROL}
     bos_id = fields.get("tokenizer.ggml.bos_token_id")
     return Checkpoint(
         llama=numbers,
@@ -80,7 +79,7 @@ def _checkpoint(reader: Any, fields: dict[str, Any], path: Path) -> Checkpoint:
         chat_template=fields.get("tokenizer.chat_template", ""),
         bos_token="" if bos_id is None else tokens[bos_id],
         eos_token=tokens[eos_id],
-        adds_bos=fields.get("tokenizer.ggml.add_bos_token", False),
+        adds_bos=bos_id is not None and reads_bos(fields),
     )
 
 
