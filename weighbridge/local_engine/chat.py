@@ -26,7 +26,6 @@ class ChatML:
         except KeyError as error:
             raise EngineError(f"the model has no ChatML token {error.args[0]}") from None
         self._newline = tokenizer.encode("\n")
-        self._cut = tokenizer.encode(_CUT)
 
     def before_user(self, system: str) -> list[int]:
         """The system turn and the opening of the user's: the part that all tickets share."""
@@ -40,13 +39,23 @@ class ChatML:
         Where it is longer than `max_tokens`, the first three quarters and the last quarter of the
         budget are kept.
         """
-        ids = self._tokenizer.encode(text)
-        if len(ids) <= max_tokens:
-            return ids, len(ids)
-        tail = max_tokens // 4
-        return [*ids[: max_tokens - tail], *self._cut, *ids[len(ids) - tail :]], len(ids)
+        return cut_middle(self._tokenizer, text, max_tokens)
 
     def before_answer(self, scaffold: str) -> list[int]:
         """The end of the user's turn and the assistant's, with its first words given."""
         encode = self._tokenizer.encode
         return [self._end, *self._newline, self._start, *encode("assistant\n"), *encode(scaffold)]
+
+
+def cut_middle(tokenizer: ByteTokenizer, text: str, max_tokens: int) -> tuple[list[int], int]:
+    """A text as tokens, its middle left out if it is too long, and how many it has in full.
+
+    Where it is longer than `max_tokens`, the first three quarters and the last quarter of that many
+    are kept, with a mark between them.
+    """
+    ids = tokenizer.encode(text)
+    if len(ids) <= max_tokens:
+        return ids, len(ids)
+    tail = max_tokens // 4
+    kept = [*ids[: max_tokens - tail], *tokenizer.encode(_CUT), *ids[len(ids) - tail :]]
+    return kept, len(ids)
