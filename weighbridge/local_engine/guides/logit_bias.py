@@ -1,0 +1,122 @@
+"""Soft guides: an opinion on single tokens, added to their logits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from weighbridge.errors import TaskInvalid
+from weighbridge.local_engine.guides.lexicon import Lexicon
+from weighbridge.local_engine.guides.spelled import spelling, within
+from weighbridge.local_engine.guides.texts import encoded
+from weighbridge.local_engine.vocabulary import Vocabulary
+
+
+def soft(
+    by_id: Mapping[int, float] | None = None, by_text: Mapping[str, float] | None = None
+) -> LogitBias:
+    """Make single tokens likelier or less likely, or ban them; every other stays as it is.
+
+    Args:
+        by_id: added to the logit of a token; -inf bans it. As OpenAI's `logit_bias`.
+        by_text: the same for each token of the canonical spelling of a text, so `" refund"` and
+            `"refund"` mean different tokens, and a text of several tokens favours each of them
+            wherever it stands.
+
+    Values for the same token add up.
+
+    Raises:
+        TaskInvalid: a value that is NaN or +inf, or an empty text.
+
+    >>> soft(by_id={7: -100.0}).by_id
+    ((7, -100.0),)
+    """
+    return LogitBias(tuple((by_id or {}).items()), tuple((by_text or {}).items()))
+
+
+@dataclass(frozen=True, slots=True)
+class LogitBias:
+    """See `soft`."""
+
+    by_id: tuple[tuple[int, float], ...]
+    by_text: tuple[tuple[str, float], ...]
+
+    def __post_init__(self) -> None:
+        for token, value in self.by_id:
+            check_value(value, f"/by_id/{token}")
+        for place, (text, value) in enumerate(self.by_text):
+            check_value(value, f"/by_text/{place}")
+            if not encoded(text, f"/by_text/{place}"):
+                raise TaskInvalid(f"/by_text/{place}", "an empty text names no token")
+
+    def bind(self, vocabulary: Vocabulary) -> SoftGuide:
+        """See `Spec.bind`.
+
+        Raises:
+            TaskInvalid: an id that is no token or a control token, or a text without a spelling.
+        """
+        lexicon = Lexicon.of(vocabulary)
+        row = lexicon.open_row()
+        for token, value in self.by_id:
+            if not 0 <= token < lexicon.vocab_size:
+                problem = f"no token of this vocabulary; there are {lexicon.vocab_size}"
+                raise TaskInvalid(f"/by_id/{token}", problem)
+            if lexicon.is_control(token):
+                raise TaskInvalid(f"/by_id/{token}", "a control or padding token is always banned")
+            row[token] += value
+        for place, (text, value) in enumerate(self.by_text):
+            for token in _spelled(text, vocabulary, f"/by_text/{place}"):
+                row[token] += value
+        return SoftGuide(row, lexicon)
+
+
+class SoftGuide:
+    """Adds one row to the logits everywhere; a state is whether the text has been ended."""
+
+    is_hard = False
+
+    def __init__(self, row: Tensor, lexicon: Lexicon) -> None:
+        self._row, self._lexicon = row, lexicon
+
+    def init(self) -> bool:
+        """See `Guide.init`."""
+        return False
+
+    def bias(self, state: bool) -> Tensor:
+        """See `Guide.bias`."""
+        return self._lexicon.row([], ends=True) if state else self._row
+
+    def advance(self, state: bool, token: int) -> bool:
+        """See `Guide.advance`."""
+        if not 0 <= token < len(self._row) or self.bias(state)[token] == -math.inf:
+            raise ValueError(f"token {token} is banned here")
+        return state or token in self._lexicon.eos_ids
+
+    def finished(self, state: bool) -> bool:
+        """See `Guide.finished`; never by itself, only behind an end of text."""
+        return state
+
+    def forced(self, state: bool) -> tuple[int, ...]:
+        """See `Guide.forced`; an opinion forces nothing."""
+        return ()
+
+
+def check_value(value: float, pointer: str) -> None:
+    """See that a bias is a number or -inf.
+
+    Raises:
+        TaskInvalid: it is NaN or +inf; the latter would ban all other tokens.
+    """
+    if math.isnan(value) or value == math.inf:
+        raise TaskInvalid(pointer, "a bias must be a finite number, or -inf to ban")
+
+
+def _spelled(text: str, vocabulary: Vocabulary, pointer: str) -> set[int]:
+    """The tokens of the canonical spelling of a text."""
+    tokens = within(spelling(text.encode(), vocabulary), text.encode(), vocabulary)
+    if b"".join(vocabulary.token_bytes[token] for token in tokens) != text.encode():
+        raise TaskInvalid(pointer, "the vocabulary of the model has no tokens that spell this text")
+    return set(tokens)
