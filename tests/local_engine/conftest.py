@@ -10,6 +10,7 @@ from hypothesis import settings
 
 from weighbridge.errors import ModelMissing
 from weighbridge.local_engine.engine import Engine
+from weighbridge.local_engine.models.convert import Precision
 from weighbridge.local_engine.models.llama import Llama
 from weighbridge.local_engine.tokenizer import ByteTokenizer
 
@@ -35,9 +36,19 @@ def tiny_engine(tiny: Llama, tiny_tokenizer: ByteTokenizer) -> Engine:
 
 @pytest.fixture(scope="session")
 def models() -> Engine:
-    """The real models; a test that needs them fails where they are not."""
+    """The real models as they are used; a test that needs them fails where they are not."""
+    return _loaded()
+
+
+@pytest.fixture(scope="session")
+def exact_models() -> Engine:
+    """The real models with unrounded weights, for tests against a reference."""
+    return _loaded("float32")
+
+
+def _loaded(precision: Precision | None = None) -> Engine:
     try:
-        return Engine.load()
+        return Engine.load(precision=precision)
     except ModelMissing as error:
         pytest.fail(f"{error}; {error.hint}", pytrace=False)
 

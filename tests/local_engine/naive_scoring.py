@@ -2,52 +2,60 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from weighbridge.local_engine.models.llama import Llama
-from weighbridge.local_engine.scoring import END_OF_TEXT, Text
-from weighbridge.local_engine.tokenizer import ByteTokenizer
+from weighbridge.local_engine.logprobs import log_probs
+from weighbridge.local_engine.models.protocol import LanguageModel
+from weighbridge.local_engine.spellings import END_OF_TEXT, Text
+from weighbridge.local_engine.vocabulary import Vocabulary
 
 
-def all_log_probs(model: Llama, ids: Sequence[int], last: int = 1) -> Tensor:
+def all_log_probs(model: LanguageModel, ids: Sequence[int], last: int = 1) -> Tensor:
     """Log-probabilities after each of the last tokens, float64 [last, V], in one uncached pass."""
     hidden, _ = model.forward(torch.tensor(ids), model.empty_cache())
-    return model.log_probs(hidden[-last:]).double()
+    return log_probs(model.logits(hidden[-last:])).double()
 
 
-def option_log_prob(
-    model: Llama, tokenizer: ByteTokenizer, prompt: Sequence[int], text: Text
-) -> float:
-    """Log-probability of an option's own spelling, and of that in which its end is merged."""
-    total = -torch.inf
-    for path, closing in _spellings(tokenizer, text):
+def option_log_probs(
+    model: LanguageModel, vocabulary: Vocabulary, prompt: Sequence[int], texts: Sequence[Text]
+) -> list[float]:
+    """Log-probability of each option: of every token that closes it after a canonical beginning.
+
+    Beginnings are those of all options' own spellings, alone and before the closer.
+    """
+    beginnings: set[tuple[int, ...]] = {()}
+    for text in texts:
+        together = vocabulary.encode(text.stem + text.closer)
+        while len(spelled(vocabulary, together)) > len(text.stem.encode()):
+            together = together[:-1]
+        for path in (vocabulary.encode(text.stem), together):
+            beginnings |= {tuple(path[:end]) for end in range(len(path) + 1)}
+    totals = [0.0] * len(texts)
+    for path in beginnings:
         rows = all_log_probs(model, [*prompt, *path], last=len(path) + 1)
-        value = sum(rows[i, token] for i, token in enumerate(path))
-        total = torch.logaddexp(
-            torch.as_tensor(total, dtype=torch.float64), value + rows[-1, closing].logsumexp(0)
-        )
-    return float(total)
+        reached = sum(float(rows[i, token]) for i, token in enumerate(path))
+        for index, text in enumerate(texts):
+            closing = _closing(vocabulary, text, spelled(vocabulary, path))
+            totals[index] += sum(math.exp(reached + float(rows[-1, token])) for token in closing)
+    return [math.log(total) for total in totals]
 
 
-def _spellings(tokenizer: ByteTokenizer, text: Text) -> list[tuple[list[int], list[int]]]:
-    alone = tokenizer.encode(text.stem)
+def _closing(vocabulary: Vocabulary, text: Text, begun: bytes) -> list[int]:
+    stem = text.stem.encode()
+    if not stem.startswith(begun):
+        return []
     if text.closer == END_OF_TEXT:
-        return [(alone, sorted(tokenizer.eos_ids))]
-    spellings = [(alone, text.closer.encode())]
-    together = tokenizer.encode(text.stem + text.closer)
-    while len(_bytes(tokenizer, together)) > len(text.stem.encode()):
-        together = together[:-1]
-    if together != alone:
-        rest = (text.stem + text.closer).encode()[len(_bytes(tokenizer, together)) :]
-        spellings.append((together, rest))
-    return [(path, _starting_with(tokenizer, rest)) for path, rest in spellings]
+        return sorted(vocabulary.eos_ids) if begun == stem else []
+    rest = stem[len(begun) :] + text.closer.encode()
+    return [i for i, data in enumerate(vocabulary.token_bytes) if data.startswith(rest)]
 
 
 def any_spelling(
-    model: Llama, tokenizer: ByteTokenizer, prompt: Sequence[int], text: Text
+    model: LanguageModel, tokenizer: Vocabulary, prompt: Sequence[int], text: Text
 ) -> float:
     """Probability that the text and its closer are spelled in any way: all are tried."""
 
@@ -56,19 +64,15 @@ def any_spelling(
         if not wanted:  # only where nothing closes the text
             return sum(float(after[i]) for i in tokenizer.eos_ids)
         total = 0.0
-        for token, spelled in enumerate(tokenizer.token_bytes):
-            if spelled and wanted.startswith(spelled) and (spelled != wanted or not text.closer):
-                total += float(after[token]) * below((*ids, token), wanted[len(spelled) :])
-            elif spelled.startswith(wanted) and text.closer:
+        for token, data in enumerate(tokenizer.token_bytes):
+            if data and wanted.startswith(data) and (data != wanted or not text.closer):
+                total += float(after[token]) * below((*ids, token), wanted[len(data) :])
+            elif data.startswith(wanted) and text.closer:
                 total += float(after[token])
         return total
 
     return below((), (text.stem + text.closer).encode())
 
 
-def _bytes(tokenizer: ByteTokenizer, ids: Sequence[int]) -> bytes:
-    return b"".join(tokenizer.token_bytes[i] for i in ids)
-
-
-def _starting_with(tokenizer: ByteTokenizer, prefix: bytes) -> list[int]:
-    return [i for i, spelled in enumerate(tokenizer.token_bytes) if spelled.startswith(prefix)]
+def spelled(vocabulary: Vocabulary, ids: Sequence[int]) -> bytes:
+    return b"".join(vocabulary.token_bytes[i] for i in ids)

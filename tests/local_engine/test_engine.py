@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 import torch
-from naive_scoring import option_log_prob
+from naive_scoring import option_log_probs
 
 from weighbridge.errors import ModelMissing, ModelUnknown
 from weighbridge.local_engine.chat import ChatML
 from weighbridge.local_engine.engine import _NO_TICKET, Engine
 from weighbridge.local_engine.prior import LabelText
-from weighbridge.local_engine.scoring import Text
+from weighbridge.local_engine.spellings import Text
 from weighbridge.local_engine.weighing import MODEL_WEIGHT, FieldSpec
 from weighbridge.schemas.finite import judged_fields, language
 from weighbridge.schemas.task import Task
@@ -55,10 +55,8 @@ def naive_log_probs(engine, ticket):
     chat, words = ChatML(engine.tokenizer), language(SCHEMA)
     prompt = [*chat.before_user(SYSTEM), *chat.user(ticket, 64)[0]]
     prompt += chat.before_answer(words.parts[0].text)
-    each = [
-        option_log_prob(engine.model, engine.tokenizer, prompt, Text(o.stem, o.closer))
-        for o in words.choices[0].options
-    ]
+    texts = [Text(o.stem, o.closer) for o in words.choices[0].options]
+    each = option_log_probs(engine.model, engine.tokenizer, prompt, texts)
     return torch.tensor(each, dtype=torch.float64)
 
 

@@ -9,11 +9,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_model import CONFIG, INNER_SIZE, tiny_llama, tiny_weights
+from tiny_model import CONFIG, INNER_SIZE, fused, tiny_llama, tiny_weights
 
-from weighbridge.errors import ModelCorrupt
+from weighbridge.errors import ContextTooLong, ModelCorrupt
 from weighbridge.local_engine.catalogue import model_folder
+from weighbridge.local_engine.logprobs import log_probs
 from weighbridge.local_engine.models.llama import Llama
+from weighbridge.local_engine.models.protocol import Read
 
 token_ids = st.lists(st.integers(0, CONFIG.vocab_size - 1), min_size=1, max_size=40)
 
@@ -43,9 +45,9 @@ def test_logits_are_those_of_transformers(tied):
     ids = torch.arange(0, CONFIG.vocab_size, 3)
     with torch.inference_mode():
         wanted = reference(ids[None]).logits[0].log_softmax(-1)
-    ours = Llama(CONFIG, weights)
+    ours = Llama(CONFIG, fused(weights))
     hidden, _ = ours.forward(ids, ours.empty_cache())
-    torch.testing.assert_close(ours.log_probs(hidden), wanted, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(log_probs(ours.logits(hidden)), wanted, atol=1e-4, rtol=1e-4)
 
 
 @given(ids=token_ids, cuts=st.lists(st.integers(0, 40), max_size=3))
@@ -60,7 +62,9 @@ def test_cached_text_reads_like_whole_text(ids, cuts):
         parts.append(hidden)
     torch.testing.assert_close(torch.cat(parts), whole, atol=1e-4, rtol=1e-4)
     assert past.num_tokens == cache.num_tokens == len(ids)
-    torch.testing.assert_close(past.keys, cache.keys, atol=1e-4, rtol=1e-4)
+    for layer in range(CONFIG.num_layers):
+        for one, other in zip(past.layer(layer), cache.layer(layer), strict=True):
+            torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
 
 
 @given(data=st.data(), ids=token_ids, before=token_ids)
@@ -84,42 +88,62 @@ def test_reading_leaves_the_cache_as_it_was():
     """Branches share one cache."""
     model = tiny_llama()
     _, past = model.forward(torch.tensor([5, 6, 7]), model.empty_cache())
-    keys, values = past.keys.clone(), past.values.clone()
-    model.forward(torch.tensor([8, 9]), past)
-    assert torch.equal(past.keys, keys)
-    assert torch.equal(past.values, values)
+    before = [tensor.clone() for tensor in past.layer(1)]
+    _, one = model.forward(torch.tensor([8, 9]), past)
+    own = [tensor.clone() for tensor in one.layer(1)]
+    model.forward(torch.tensor([10, 11, 12]), past)
+    model.forward(torch.tensor([13, 14]), past, parents=torch.tensor([-1, -1]))
+    model.forward(torch.tensor([15]), one)
+    for kept, cache in ((before, past), (own, one)):
+        assert all(map(torch.equal, cache.layer(1), kept))
+
+
+@given(texts=st.lists(token_ids, min_size=1, max_size=5), before=token_ids)
+@settings(max_examples=30)
+def test_texts_read_together_are_read_like_alone(texts, before):
+    """A batch is ragged and unpadded; some texts may go on from one and the same cache."""
+    model = tiny_llama(3)
+    _, past = model.forward(torch.tensor(before), model.empty_cache())
+    pasts = [past if index % 2 else model.empty_cache() for index in range(len(texts))]
+    reads = [Read(torch.tensor(ids), cache) for ids, cache in zip(texts, pasts, strict=True)]
+    together = model.forward_batch(reads)
+    for read, (hidden, cache) in zip(reads, together, strict=True):
+        alone, own = model.forward(read.ids, read.past)
+        torch.testing.assert_close(hidden, alone, atol=1e-4, rtol=1e-4)
+        for one, other in zip(cache.layer(1), own.layer(1), strict=True):
+            torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
 
 
 def test_more_text_than_positions_is_an_error(tiny):
     """A text is never read at wrong positions."""
     ids = torch.zeros(CONFIG.max_positions + 1, dtype=torch.long)
-    with pytest.raises(ValueError, match="4096 positions"):
+    with pytest.raises(ContextTooLong, match="4097 tokens are needed; the model has 4096"):
         tiny.forward(ids, tiny.empty_cache())
 
 
 def test_probabilities_sum_to_one(tiny):
     hidden, _ = tiny.forward(torch.arange(50), tiny.empty_cache())
-    total = tiny.log_probs(hidden).double().logsumexp(-1)
+    total = log_probs(tiny.logits(hidden)).double().logsumexp(-1)
     torch.testing.assert_close(total, torch.zeros(50, dtype=torch.float64), atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("change", ["missing", "shape"])
 def test_weights_that_do_not_fit_are_refused(change):
     """By name: whoever reads the message can look into the file."""
-    weights = tiny_weights()
-    name = "model.layers.1.mlp.down_proj.weight"
+    weights = fused(tiny_weights())
+    name = "model.layers.1.self_attn.o_proj.weight"
     if change == "missing":
         del weights[name]
     else:
-        weights[name] = weights[name].T
-    with pytest.raises(ModelCorrupt, match=r"model\.layers\.1\.mlp\.down_proj\.weight"):
+        weights[name] = weights[name][1:]
+    with pytest.raises(ModelCorrupt, match=r"model\.layers\.1\.self_attn\.o_proj"):
         Llama(CONFIG, weights)
 
 
 @pytest.mark.slow
 @pytest.mark.models
 @pytest.mark.filterwarnings("default")  # transformers' own
-def test_real_model_is_that_of_transformers(models, tickets):
+def test_real_model_is_that_of_transformers(exact_models, tickets):
     """The same GGUF file through our converter and through the one of `transformers`."""
     from transformers import LlamaConfig, LlamaForCausalLM
     from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
@@ -132,8 +156,9 @@ def test_real_model_is_that_of_transformers(models, tickets):
     assert (missing, unexpected) == (["lm_head.weight"], [])  # tied
     rows = (tickets / "banking77-draw0" / "dev.jsonl").read_text("utf-8").splitlines()[:20]
     for row in rows:
-        ids = torch.tensor(models.tokenizer.encode(json.loads(row)["body"]))
+        ids = torch.tensor(exact_models.tokenizer.encode(json.loads(row)["body"]))
         with torch.inference_mode():
             wanted = reference(ids[None]).logits[0].log_softmax(-1)
-        hidden, _ = models.model.forward(ids, models.model.empty_cache())
-        torch.testing.assert_close(models.model.log_probs(hidden), wanted, atol=1e-3, rtol=1e-3)
+        hidden, _ = exact_models.model.forward(ids, exact_models.model.empty_cache())
+        ours = log_probs(exact_models.model.logits(hidden))
+        torch.testing.assert_close(ours, wanted, atol=1e-3, rtol=1e-3)

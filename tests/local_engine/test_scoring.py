@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive_scoring import all_log_probs, any_spelling, option_log_prob
+from naive_scoring import all_log_probs, any_spelling, option_log_probs, spelled
 from tiny_model import tiny_llama, tiny_tokenizer
 
+from weighbridge.errors import EngineError
 from weighbridge.local_engine import scoring
 from weighbridge.local_engine.chat import ChatML
+from weighbridge.local_engine.logprobs import log_probs
 from weighbridge.local_engine.models.llama import Llama
-from weighbridge.local_engine.scoring import Branch, ChoiceScores, Text, score, spell
+from weighbridge.local_engine.scoring import Branch, ChoiceScores, Prompt, Scorer
+from weighbridge.local_engine.spellings import Spellings, Text
 from weighbridge.local_engine.tokenizer import ByteTokenizer
 from weighbridge.local_engine.trie import Trie
 from weighbridge.schemas.finite import Literal, language
@@ -56,14 +60,18 @@ def packed(
     model: Llama, tokenizer: ByteTokenizer, prompt: Sequence[int], branches: Sequence[Branch]
 ) -> list[ChoiceScores]:
     """Scores with the prompt read once."""
+    return Scorer(model, tokenizer).score(read(model, prompt), branches)
+
+
+def read(model: Llama, prompt: Sequence[int]) -> Prompt:
     hidden, cache = model.forward(torch.tensor(prompt), model.empty_cache())
-    return score(model, tokenizer, cache, model.log_probs(hidden[-1:])[0], branches)
+    return Prompt(cache, model.logits(hidden[-1:])[0])
 
 
 def assert_like_naive(model, tokenizer, prompt, branches, *, atol):
     for branch, scores in zip(branches, packed(model, tokenizer, prompt, branches), strict=True):
         start = [*prompt, *branch.prefix]
-        wanted = [option_log_prob(model, tokenizer, start, text) for text in branch.texts]
+        wanted = option_log_probs(model, tokenizer, start, branch.texts)
         torch.testing.assert_close(
             scores.log_probs, torch.tensor(wanted, dtype=torch.float64), atol=atol, rtol=0
         )
@@ -122,7 +130,7 @@ def test_mass_holds_every_tokenization_between_its_bounds(seed, options):
     (scores,) = packed(model, TOKENIZER, PROMPT, [Branch(prefix=(), texts=texts)])
     each = [any_spelling(model, TOKENIZER, PROMPT, text) for text in texts]
     low, high = scores.mass
-    assert 0 < low < high < 1
+    assert 0 < low <= high < 1
     assert low <= sum(each) * (1 + CLOSE)
     assert sum(each) <= high * (1 + CLOSE)
     for log_prob, marginal in zip(scores.log_probs.exp().tolist(), each, strict=True):
@@ -153,7 +161,7 @@ def test_closers_share_out_the_whole_vocabulary(tiny):
     closers = [Text("", chr(code)) for code in range(0x80)]
     (scores,) = packed(tiny, TOKENIZER, PROMPT, [Branch(prefix=(), texts=tuple(closers))])
     after = all_log_probs(tiny, PROMPT)[-1].exp()
-    others = [i for i, spelled in enumerate(TOKENIZER.token_bytes) if spelled[:1] >= b"\x80"]
+    others = [i for i, data in enumerate(TOKENIZER.token_bytes) if data[:1] >= b"\x80"]
     rest = float(after[others].sum() + after[sorted(TOKENIZER.special_ids)].sum())
     assert math.isclose(float(scores.log_probs.exp().sum()) + rest, 1.0, abs_tol=1e-5)
 
@@ -168,7 +176,8 @@ def test_leaves_of_a_trie_and_what_leaves_it_sum_to_one(options, seed):
     hidden, cache = model.forward(torch.tensor(PROMPT), model.empty_cache())
     tokens, parents = torch.tensor(trie.tokens), torch.tensor(trie.parents)
     packed_hidden, _ = model.forward(tokens, cache, parents=parents)
-    rows = model.log_probs(torch.cat([packed_hidden, hidden[-1:]])).double().exp()  # root is last
+    logits = model.logits(torch.cat([packed_hidden, hidden[-1:]]))  # the root is last
+    rows = log_probs(logits).double().exp()
     reach = {-1: 1.0}
     for node, (token, parent) in enumerate(zip(trie.tokens, trie.parents, strict=True)):
         reach[node] = reach[parent] * float(rows[parent, token])
@@ -180,29 +189,88 @@ def test_leaves_of_a_trie_and_what_leaves_it_sum_to_one(options, seed):
     assert math.isclose(total, 1.0, abs_tol=1e-5)
 
 
-def test_closing_character_that_merges_with_the_end_is_a_second_spelling():
-    """Both are scored: the bare quote after the full stop, and the token of both."""
-    alone, merged = spell(TOKENIZER, quoted("the end."))
-    as_bytes = [b"".join(TOKENIZER.token_bytes[i] for i in path) for path, _ in (alone, merged)]
-    assert as_bytes == [b"the end.", b"the end"]
-    assert {TOKENIZER.token_bytes[i][:1] for i in alone[1]} == {b'"'}
-    assert {TOKENIZER.token_bytes[i] for i in merged[1]} == {b'."'}
+def test_closing_character_that_merges_with_the_end_is_a_second_spelling(tiny):
+    """Both are in the tree: the bare quote after the full stop, and the token of both."""
+    tree = Spellings(TOKENIZER, [quoted("the end.")])
+    ends = {
+        (spelled(TOKENIZER, tree.path(node)), TOKENIZER.token_bytes[token][:2])
+        for node, token in zip(
+            tree.closings.nodes.tolist(), tree.closings.ids.tolist(), strict=True
+        )
+    }
+    assert {(b"the end.", b'"'), (b"the end", b'."')} <= ends
 
 
-@given(label=labels)
-def test_spellings_of_an_option_exclude_each_other(label):
-    """No sequence of tokens is counted twice, so their sum stays a lower bound."""
-    spellings = [
-        (*path, close) for path, closing in spell(TOKENIZER, quoted(label)) for close in closing
+@given(options=st.sets(labels, min_size=1, max_size=5))
+def test_ends_of_spellings_exclude_each_other(options):
+    """No sequence of tokens is counted twice: not as a closing, nor under a token outside."""
+    tree = Spellings(TOKENIZER, [quoted(label) for label in sorted(options)])
+    pairs = [
+        pair
+        for exits in (tree.closings, tree.outside, tree.children)
+        for pair in zip(exits.nodes.tolist(), exits.ids.tolist(), strict=True)
     ]
-    for one in spellings:
-        assert sum(other[: len(one)] == one for other in spellings) == 1
+    assert len(pairs) == len(set(pairs))
+
+
+@given(seed=st.integers(0, 50), options=st.sets(labels, min_size=1, max_size=3))
+@settings(max_examples=25)
+def test_bounds_of_the_mass_narrow_around_every_tokenization(seed, options):
+    """With enough passes nothing is left outside, and both bounds are the brute-force sum."""
+    model = tiny_llama(seed)
+    branch = Branch(prefix=(), texts=tuple(quoted(label) for label in sorted(options)))
+    scorer, prompt = Scorer(model, TOKENIZER), read(model, PROMPT)
+    each = [any_spelling(model, TOKENIZER, PROMPT, text) for text in branch.texts]
+    masses = [
+        scorer.tightened(prompt, branch, tolerance=0.0, max_passes=passes).mass
+        for passes in (1, 2, 3, 60)
+    ]
+    assert masses[0] == scorer.score(prompt, [branch])[0].mass
+    for (low, high), (lower, higher) in pairwise(masses):
+        assert low <= lower * (1 + CLOSE)
+        assert higher <= high * (1 + CLOSE)
+    for low, high in masses:
+        assert low <= sum(each) * (1 + CLOSE)
+        assert sum(each) <= high * (1 + CLOSE)
+    assert masses[-1] == pytest.approx((sum(each), sum(each)), rel=1e-3)
+    exact = scorer.tightened(prompt, branch, tolerance=0.0, max_passes=60).log_probs.exp()
+    assert exact.tolist() == pytest.approx(each, rel=1e-3)
+
+
+def test_ten_thousand_options_are_scored_in_bounded_memory(tiny):
+    """Rows of a pass are bounded, so the logits of all nodes never exist together."""
+    texts = tuple(quoted(f"bug {number}") for number in range(10_000))
+    branch = Branch(prefix=(), texts=texts)
+    (scores,) = packed(tiny, TOKENIZER, PROMPT, [branch])
+    assert bool(scores.log_probs.isfinite().all())
+    few = (7, 70, 700, 7000, 9999)
+    wanted = [any_spelling(tiny, TOKENIZER, PROMPT, texts[i]) for i in few[:1]]
+    assert scores.log_probs[7].exp().item() <= wanted[0] * (1 + CLOSE)
+    alone = packed(tiny, TOKENIZER, PROMPT, [Branch(prefix=(), texts=(texts[9999],))])[0]
+    assert scores.log_probs[9999].item() == pytest.approx(alone.log_probs.item(), abs=0.1)
+
+
+def test_logits_that_are_no_numbers_are_an_error(tiny):
+    """Damaged weights never turn into a probability."""
+    cache = read(tiny, PROMPT).cache
+    prompt = Prompt(cache, torch.full((TOKENIZER.vocab_size,), torch.nan))
+    with pytest.raises(EngineError, match="not finite"):
+        Scorer(tiny, TOKENIZER).score(prompt, [Branch(prefix=(), texts=(quoted("bug"),))])
+
+
+def test_option_without_tokens_is_an_error(tiny):
+    """An option that cannot come is not scored as unlikely."""
+    tokenizer = tiny_tokenizer(missing="z")
+    with pytest.raises(EngineError, match="cannot spell option 1"):
+        Scorer(tiny, tokenizer).score(
+            read(tiny, PROMPT), [Branch(prefix=(), texts=(quoted("oil"), quoted("zoo")))]
+        )
 
 
 @pytest.fixture(scope="module")
-def triage_prompt(models):
+def triage_prompt(exact_models):
     task = Task.triage()
-    chat = ChatML(models.tokenizer)
+    chat = ChatML(exact_models.tokenizer)
     ticket, _ = chat.user("I was charged twice for the Team plan. Refund please.", 1024)
     first = task.language.parts[0]
     assert isinstance(first, Literal)
@@ -210,36 +278,36 @@ def triage_prompt(models):
 
 
 @pytest.mark.models
-def test_all_objects_of_the_triage_task_are_scored_like_alone(models, triage_prompt):
+def test_all_objects_of_the_triage_task_are_scored_like_alone(exact_models, triage_prompt):
     """The 24 objects: every category, and every priority behind every category."""
     first, literal, second = Task.triage().language.parts[1:4]
     texts = [tuple(Text(o.stem, o.closer) for o in choice.options) for choice in (first, second)]
-    encode = models.tokenizer.encode
+    encode = exact_models.tokenizer.encode
     branches = [Branch(prefix=(), texts=texts[0])]
     for option in first.options:
         behind = option.text.removeprefix(option.stem) + literal.text
         prefix = (*encode(option.stem), *encode(behind))
         branches.append(Branch(prefix=prefix, texts=texts[1]))
     assert sum(len(branch.texts) for branch in branches[1:]) == 24
-    assert_like_naive(models.model, models.tokenizer, triage_prompt, branches, atol=1e-3)
+    assert_like_naive(exact_models.model, exact_models.tokenizer, triage_prompt, branches, atol=1e-3)
 
 
 @pytest.mark.models
-def test_twenty_banking_labels_are_scored_like_alone(models, tickets):
+def test_twenty_banking_labels_are_scored_like_alone(exact_models, tickets):
     names = json.loads((tickets / "banking77-draw0" / "labels.json").read_text("utf-8"))
     words = language({"enum": names})
     assert words is not None
     options = words.choices[0].options
-    chat = ChatML(models.tokenizer)
+    chat = ChatML(exact_models.tokenizer)
     prompt = [*chat.before_user("Sort it."), *chat.user("My card is gone", 99)[0]]
     prompt += chat.before_answer('{"category": "')
     branch = Branch(prefix=(), texts=tuple(Text(o.stem, o.closer) for o in options))
-    assert_like_naive(models.model, models.tokenizer, prompt, [branch], atol=1e-3)
+    assert_like_naive(exact_models.model, exact_models.tokenizer, prompt, [branch], atol=1e-3)
 
 
 @pytest.mark.models
-def test_awkward_labels_are_scored_like_alone_by_the_real_model(models):
+def test_awkward_labels_are_scored_like_alone_by_the_real_model(exact_models):
     """The real vocabulary has merges of its own, such as a full stop with a quote."""
     branch = Branch(prefix=(), texts=tuple(quoted(label) for label in AWKWARD))
-    prompt = models.tokenizer.encode('The label is: "')
-    assert_like_naive(models.model, models.tokenizer, prompt, [branch], atol=1e-3)
+    prompt = exact_models.tokenizer.encode('The label is: "')
+    assert_like_naive(exact_models.model, exact_models.tokenizer, prompt, [branch], atol=1e-3)

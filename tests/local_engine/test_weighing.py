@@ -103,7 +103,7 @@ def weighed(
             fields,
             opinions or {},
             encode=encode,
-            scorer=table_scorer(words, table),
+            score=table_scorer(words, table),
             baseline=Baseline(table_scorer(words, empty or even(words))),
         )
 
@@ -254,7 +254,7 @@ def test_baseline_is_scored_once_for_each_branch():
             FIELDS,
             opinions,
             encode=encode,
-            scorer=table_scorer(PRODUCT, even(PRODUCT)),
+            score=table_scorer(PRODUCT, even(PRODUCT)),
             baseline=baseline,
         )
     assert len(asked) == len(set(asked)) == 1 + len(CATEGORIES)

@@ -109,8 +109,22 @@ def tiny_weights(seed: int = 0, *, tied: bool = True) -> dict[str, Tensor]:
     return weights
 
 
+def fused(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Weights by the names that `Llama` reads: matrices of one input lie together."""
+    joined = dict(weights)
+    for index in range(CONFIG.num_layers):
+        layer = f"model.layers.{index}."
+        for name, parts in (
+            ("self_attn.qkv_proj", ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")),
+            ("mlp.gate_up_proj", ("mlp.gate_proj", "mlp.up_proj")),
+        ):
+            rows = [joined.pop(f"{layer}{part}.weight") for part in parts]
+            joined[f"{layer}{name}.weight"] = torch.cat(rows)
+    return joined
+
+
 def tiny_llama(seed: int = 0) -> Llama:
-    return Llama(CONFIG, tiny_weights(seed))
+    return Llama(CONFIG, fused(tiny_weights(seed)))
 
 
 _GGUF_NAMES = {

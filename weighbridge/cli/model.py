@@ -97,6 +97,8 @@ def _prepare(name: str) -> None:
     is_generator = name in KNOWN_MODELS and KNOWN_MODELS[name].role == "generator"
     if is_generator and importlib.util.find_spec("gguf") is not None:
         from weighbridge.local_engine.models.convert import converted
+        from weighbridge.local_engine.models.load import best_device, precision_for
 
         with stderr().status(f"{name}: preparing the weights"):
-            converted(locate(name, "generator"), cache_folder())
+            precision = precision_for(best_device())
+            converted(locate(name, "generator"), cache_folder(), precision)

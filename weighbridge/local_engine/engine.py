@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 
 import torch
-from torch import Tensor
 
-from weighbridge.errors import EngineError, ModelCorrupt
 from weighbridge.local_engine.catalogue import cache_folder, locate
 from weighbridge.local_engine.chat import ChatML
 from weighbridge.local_engine.encoder import Encoder
 from weighbridge.local_engine.language import is_foreign
-from weighbridge.local_engine.models.convert import converted
-from weighbridge.local_engine.models.llama import KVCache, Llama, LlamaConfig
+from weighbridge.local_engine.models.cache import KVCache
+from weighbridge.local_engine.models.convert import Precision, converted
+from weighbridge.local_engine.models.llama import Llama
+from weighbridge.local_engine.models.load import best_device, load_generator, precision_for
 from weighbridge.local_engine.prior import LabelPoints, LabelPrior
-from weighbridge.local_engine.scoring import Branch, ChoiceScores, score
-from weighbridge.local_engine.tokenizer import ByteTokenizer, read_tokenizer
-from weighbridge.local_engine.weighing import Baseline, FieldSpec, Weights, weigh
+from weighbridge.local_engine.scoring import Prompt, Scorer
+from weighbridge.local_engine.tokenizer import ByteTokenizer
+from weighbridge.local_engine.weighing import Baseline, FieldSpec, ScoreBranches, Weights, weigh
 from weighbridge.schemas.finite import FiniteLanguage, Literal
 
 _NO_TICKET = "Hello, please help me. Thanks."  # all of a ticket but what it is about
@@ -69,6 +68,7 @@ class Engine:
         self.model, self.tokenizer, self.prior = model, tokenizer, prior
         self.fingerprint, self.max_ticket_tokens = fingerprint, max_ticket_tokens
         self._chat = ChatML(tokenizer)
+        self._scorer = Scorer(model, tokenizer)
         self._tasks: dict[Hashable, _TaskCache] = {}
 
     @classmethod
@@ -77,6 +77,7 @@ class Engine:
         generator: str = "smollm2-135m",
         *,
         prior: str | None = "all-minilm-l6-v2",
+        precision: Precision | None = None,
         threads: int | None = None,
         max_ticket_tokens: int = 1024,
     ) -> Engine:
@@ -85,6 +86,7 @@ class Engine:
         Args:
             generator: a known name or a GGUF file.
             prior: a known name or the folder of a sentence encoder; None for none.
+            precision: of the generator; None for int8 on a CPU, bfloat16 on a GPU.
             threads: torch threads, for the whole process; None leaves torch's own choice.
             max_ticket_tokens: longer tickets are cut in the middle.
 
@@ -94,12 +96,14 @@ class Engine:
         if threads is not None:
             torch.set_num_threads(threads)
         encoder = None if prior is None else Encoder.load(locate(prior, "encoder"))
-        folder = converted(locate(generator, "generator"), cache_folder())
-        model, tokenizer, fingerprint = load_generator(folder)
+        device = best_device()
+        source = locate(generator, "generator")
+        folder = converted(source, cache_folder(), precision_for(device, precision))
+        loaded = load_generator(folder, device)
         return cls(
-            model,
-            tokenizer,
-            fingerprint=fingerprint,
+            loaded.model,
+            loaded.tokenizer,
+            fingerprint=loaded.fingerprint,
             prior=None if encoder is None else LabelPrior(encoder),
             max_ticket_tokens=max_ticket_tokens,
         )
@@ -125,7 +129,7 @@ class Engine:
             fields,
             opinions,
             encode=self.tokenizer.encode,
-            scorer=self._read(task.prefix, [*user, *task.before_answer]).score,
+            score=self._reading(task.prefix, [*user, *task.before_answer]),
             baseline=task.baseline,
         )
         return Weighed(
@@ -150,15 +154,16 @@ class Engine:
                     spec.path: self.prior.points(spec.labels) for spec in fields if spec.labels
                 }
             before_answer = self._chat.before_answer(scaffold)
-            empty = self._read(prefix, [*self.tokenizer.encode(_NO_TICKET), *before_answer])
+            empty = self._reading(prefix, [*self.tokenizer.encode(_NO_TICKET), *before_answer])
             if len(self._tasks) >= _MAX_TASKS:
                 del self._tasks[next(iter(self._tasks))]
-            self._tasks[key] = _TaskCache(prefix, before_answer, points, Baseline(empty.score))
+            self._tasks[key] = _TaskCache(prefix, before_answer, points, Baseline(empty))
         return self._tasks[key]
 
-    def _read(self, prefix: KVCache, ids: list[int]) -> _Reading:
+    def _reading(self, prefix: KVCache, ids: list[int]) -> ScoreBranches:
+        """Read a prompt up to its first choice; what scores the branches after it."""
         hidden, cache = self.model.forward(torch.tensor(ids), prefix)
-        return _Reading(self, cache, self.model.log_probs(hidden[-1:])[0])
+        return partial(self._scorer.score, Prompt(cache, self.model.logits(hidden[-1:])[0]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,19 +176,6 @@ class _TaskCache:
     baseline: Baseline
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """A prompt that has been read up to the first choice."""
-
-    engine: Engine
-    cache: KVCache
-    after: Tensor  # float32 [V]
-
-    def score(self, branches: Sequence[Branch]) -> list[ChoiceScores]:
-        engine = self.engine
-        return score(engine.model, engine.tokenizer, self.cache, self.after, branches)
-
-
 def _key(system: str, language: FiniteLanguage, fields: Sequence[FieldSpec]) -> Hashable:
     """What a task's cache depends on; options as their texts, since objects cannot be keys."""
     texts = tuple(
@@ -191,28 +183,3 @@ def _key(system: str, language: FiniteLanguage, fields: Sequence[FieldSpec]) -> 
         for part in language.parts
     )
     return system, texts, tuple((spec.path, spec.labels) for spec in fields)
-
-
-def load_generator(folder: Path) -> tuple[Llama, ByteTokenizer, str]:
-    """Model, tokenizer and fingerprint from a converted folder; weights stay memory-mapped.
-
-    Raises:
-        ModelCorrupt: the folder is incomplete or damaged.
-    """
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    try:
-        config = json.loads((folder / "config.json").read_text("utf-8"))
-        tokenizer = ByteTokenizer(
-            read_tokenizer(folder / "tokenizer.json"),
-            special_ids=frozenset(config["special_ids"]),
-            eos_ids=frozenset(config["eos_ids"]),
-        )
-        weights = load_file(folder / "model.safetensors")
-        return Llama(LlamaConfig(**config["llama"]), weights), tokenizer, config["fingerprint"]
-    except EngineError:
-        raise
-    except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
-        problem = f"the converted model is damaged ({type(error).__name__})"
-        raise ModelCorrupt(str(folder), problem) from None

@@ -1,35 +1,33 @@
 """Exact scores of all options of a choice, in one packed forward pass.
 
 The probability of an option is that of its spelling, closed by *any* token that begins with the
-closing character: counting the bare quote alone would change it by orders of magnitude. The
-spelling is the tokenizer's own (the canonical one); where the closing character would merge with
-the end of the text into one token, that spelling counts too. Both are disjoint events, so their
-sum is a lower bound of the probability over all spellings. Every spelling begins with a token that
-is consistent with the text, so the mass on those first tokens is an upper bound.
+closing character: counting the bare quote alone would change it by orders of magnitude. Spellings
+are those of `Spellings`: the tokenizer's own, and every one that closes with a token of theirs
+already in the tree. What other spellings could hold is known to the last token before them, so the
+mass comes as certified bounds; `tightened` narrows them for more forward passes.
+
+Source: the interval is that of best-first search over token paths; exact summation is
+computationally hard (Geh et al. 2024).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from weighbridge.local_engine.models.llama import KVCache, Llama
-from weighbridge.local_engine.tokenizer import ByteTokenizer
+from weighbridge.local_engine.logprobs import log_total
+from weighbridge.local_engine.models.protocol import LanguageModel
+from weighbridge.local_engine.spellings import Exits, Spellings, Text
 from weighbridge.local_engine.trie import ROOT, Trie
+from weighbridge.local_engine.vocabulary import Vocabulary
 
-MAX_ROWS = 512  # rows of one packed pass; their logits take 100 MB at 49,152 tokens
-END_OF_TEXT = ""  # closer of an option that nothing follows
-
-
-class Text(NamedTuple):
-    """How one option is written: the text, and the character that closes it."""
-
-    stem: str
-    closer: str
+MAX_ROWS = 256  # rows of one packed pass; their logits take 50 MB at 49,152 tokens
+_MAX_EXITS = 64  # looked behind in one pass of tightening; each takes a few rows
+_MAX_TREES = 64  # lists of options whose spellings are kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +44,7 @@ class ChoiceScores:
 
     Args:
         log_probs: float64 [number of options]; natural log of the probability of each option,
-            raw logits at temperature 1, closing included.
+            raw logits at temperature 1, closing included; a lower bound over its spellings.
         mass: (low, high), certified bounds of the probability that one of the options is spelled,
             in any spelling.
     """
@@ -55,126 +53,180 @@ class ChoiceScores:
     mass: tuple[float, float]
 
 
-def score(
-    model: Llama,
-    tokenizer: ByteTokenizer,
-    cache: KVCache,
-    after: Tensor,
-    branches: Sequence[Branch],
-) -> list[ChoiceScores]:
-    """Score every option of every branch.
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A text that has been read: what the model remembers, and what it would say next."""
+
+    cache: Any
+    logits: Tensor  # float32 [V], raw, of the token that follows
+
+
+class Scorer:
+    """Scores options; what does not depend on the prompt is worked out once.
 
     Args:
         model: the model.
-        tokenizer: its tokenizer.
-        cache: the text before all branches.
-        after: float32 [V], log-probabilities of the token that follows the cache.
-        branches: at least one.
-
-    Returns:
-        One result for each branch, in order.
+        vocabulary: of it.
     """
-    log_probs = [torch.full((len(b.texts),), -torch.inf, dtype=torch.float64) for b in branches]
-    bounds = [0.0] * len(branches)
-    for pack in _packs(tokenizer, branches):
-        rows = _rows(model, cache, after, pack)
-        for spelling in pack.spellings:
-            value = _spelled(rows, pack, spelling)
-            target = log_probs[spelling.branch]
-            target[spelling.option] = torch.logaddexp(target[spelling.option], value)
-        for branch, root in pack.roots.items():
-            first = _first_tokens(tokenizer, branches[branch].texts)
-            bounds[branch] = float(rows[root].double()[first].logsumexp(0).exp())
-    results = []
-    for scores, bound in zip(log_probs, bounds, strict=True):
-        low = float(scores.logsumexp(0).exp())
-        results.append(ChoiceScores(log_probs=scores, mass=(low, min(1.0, max(low, bound)))))
-    return results
+
+    def __init__(self, model: LanguageModel, vocabulary: Vocabulary) -> None:
+        self._model, self._vocabulary = model, vocabulary
+        self._trees: dict[Hashable, Spellings] = {}
+
+    def score(self, prompt: Prompt, branches: Sequence[Branch]) -> list[ChoiceScores]:
+        """Score every option of every branch.
+
+        Args:
+            prompt: the text before all branches.
+            branches: at least one.
+
+        Returns:
+            One result for each branch, in order.
+
+        Raises:
+            EngineError: the logits are not finite, or an option cannot be spelled.
+            ContextTooLong: prompt, prefix and options need more positions than the model has.
+        """
+        tallies = [_Tally(self._spellings(branch.texts), branch.prefix) for branch in branches]
+        self._read(prompt, tallies)
+        return [tally.scores() for tally in tallies]
+
+    def tightened(
+        self, prompt: Prompt, branch: Branch, *, tolerance: float = 0.01, max_passes: int = 8
+    ) -> ChoiceScores:
+        """Score one branch and look at more spellings, the likeliest first.
+
+        Args:
+            prompt: the text before the branch.
+            branch: the options.
+            tolerance: stop where the bounds of the mass differ by this share of the lower one.
+            max_passes: of the model, at most; the first is that of `score`.
+
+        Returns:
+            Scores whose bounds narrow with every pass, and never cross.
+
+        Raises:
+            EngineError, ContextTooLong: like `score`.
+        """
+        tally = _Tally(self._spellings(branch.texts).copy(), branch.prefix)
+        self._read(prompt, [tally])
+        for _ in range(max_passes - 1):
+            low, high = tally.scores().mass
+            if high - low <= tolerance * low or not tally.grow(_MAX_EXITS):
+                break
+            self._read(prompt, [tally])
+        return tally.scores()
+
+    def _spellings(self, texts: tuple[Text, ...]) -> Spellings:
+        if texts not in self._trees:
+            if len(self._trees) >= _MAX_TREES:
+                del self._trees[next(iter(self._trees))]
+            self._trees[texts] = Spellings(self._vocabulary, texts)
+        return self._trees[texts]
+
+    def _read(self, prompt: Prompt, tallies: Sequence[_Tally]) -> None:
+        """Find out what follows every node that has not been read; MAX_ROWS in a pass."""
+        todo = [(tally, node) for tally in tallies for node in tally.unread]
+        for start in range(0, len(todo), MAX_ROWS):
+            part = todo[start : start + MAX_ROWS]
+            logits, rows = self._packed(prompt, [tally.path(node) for tally, node in part])
+            totals = log_total(logits)
+            for tally in tallies:
+                own = [row for (owner, _), row in zip(part, rows, strict=True) if owner is tally]
+                if own:
+                    tally.take(torch.tensor(own), logits, totals)
+
+    def _packed(self, prompt: Prompt, paths: Sequence[tuple[int, ...]]) -> tuple[Tensor, list[int]]:
+        """Raw logits after each path, float32 [R, V], and the row of each; in one forward pass."""
+        trie = Trie()
+        ends = [trie.insert(path) for path in paths]
+        if not len(trie):
+            return prompt.logits[None], [0] * len(paths)
+        hidden, _ = self._model.forward(
+            torch.tensor(trie.tokens), prompt.cache, parents=torch.tensor(trie.parents)
+        )
+        wanted = sorted(set(ends) - {ROOT})
+        row_of = {end: row for row, end in enumerate([ROOT, *wanted])}
+        logits = torch.cat([prompt.logits[None], self._model.logits(hidden[wanted])])
+        return logits, [row_of[end] for end in ends]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Spelling:
-    branch: int
-    option: int
-    root: int
-    end: int  # node after the last token before the closing one
-    closing: tuple[int, ...]  # the tokens that may close it
+class _Tally:
+    """What the model says about one tree of spellings, as far as its nodes have been read.
 
-
-@dataclass(frozen=True, slots=True)
-class _Pack:
-    """One forward pass: a trie, the spellings in it, and the root node of each branch."""
-
-    trie: Trie
-    spellings: list[_Spelling]
-    roots: dict[int, int]
-
-
-def _packs(tokenizer: ByteTokenizer, branches: Sequence[Branch]) -> list[_Pack]:
-    packs = [_Pack(Trie(), [], {})]
-    for index, branch in enumerate(branches):
-        for option, text in enumerate(branch.texts):
-            if len(packs[-1].trie) >= MAX_ROWS:
-                packs.append(_Pack(Trie(), [], {}))
-            trie, spellings, roots = packs[-1].trie, packs[-1].spellings, packs[-1].roots
-            root = roots[index] = trie.insert(branch.prefix)
-            for path, closing in spell(tokenizer, text):
-                end = trie.insert(path, below=root)
-                spellings.append(
-                    _Spelling(branch=index, option=option, root=root, end=end, closing=closing)
-                )
-    return packs
-
-
-def spell(tokenizer: ByteTokenizer, text: Text) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """The canonical spellings of an option: tokens, and the tokens that may close them.
-
-    Usually one. A second where the closing character merges with the end of the text.
+    Nodes are read in order, parents before children.
     """
-    alone = tuple(tokenizer.encode(text.stem))
-    if text.closer == END_OF_TEXT:
-        return [(alone, tuple(sorted(tokenizer.eos_ids)))]
-    closer = text.closer.encode()
-    spellings = [(alone, tuple(tokenizer.starting_with(closer)))]
-    stem = text.stem.encode()
-    spelled, path = 0, []
-    for token in tokenizer.encode(text.stem + text.closer):
-        if spelled + len(tokenizer.token_bytes[token]) > len(stem):
-            break
-        spelled += len(tokenizer.token_bytes[token])
-        path.append(token)
-    if tuple(path) != alone:
-        spellings.append((tuple(path), tuple(tokenizer.starting_with(stem[spelled:] + closer))))
-    return spellings
+
+    def __init__(self, tree: Spellings, prefix: tuple[int, ...]) -> None:
+        self._tree, self._prefix = tree, prefix
+        self._num_read = 0
+        self._reached = {ROOT: 0.0}  # log-probability of the path to each node
+        self._log_probs = torch.full((tree.num_options,), -torch.inf, dtype=torch.float64)
+        # Of every token that leads outside; -inf once it has been looked behind.
+        self._outside = torch.empty(0, dtype=torch.float64)
+
+    @property
+    def unread(self) -> range:
+        """The nodes of which nothing is known yet, the root among them."""
+        return range(self._num_read + ROOT, len(self._tree))
+
+    def path(self, node: int) -> tuple[int, ...]:
+        """The tokens from the end of the prompt to a node."""
+        return (*self._prefix, *self._tree.path(node))
+
+    def take(self, rows: Tensor, logits: Tensor, totals: Tensor) -> None:
+        """Learn what follows the next unread nodes.
+
+        Args:
+            rows: int64 [number of nodes], where in the other two they are.
+            logits: float32 [R, V].
+            totals: float32 [R], see `log_total`.
+        """
+        first = self.unread.start
+        after = first + len(rows)
+        self._num_read += len(rows)
+
+        def steps(exits: Exits) -> Tensor:
+            at = rows[exits.nodes - first]
+            return (logits[at, exits.ids] - totals[at]).double()
+
+        children = self._tree.children.between(first, after)
+        edges = zip(children.nodes.tolist(), children.targets.tolist(), strict=True)
+        for (node, child), step in zip(edges, steps(children).tolist(), strict=True):
+            self._reached[child] = self._reached[node] + step
+        reached = torch.tensor(
+            [self._reached[node] for node in range(first, after)], dtype=torch.float64
+        )
+        closings = self._tree.closings.between(first, after)
+        values = reached[closings.nodes - first] + steps(closings)
+        self._log_probs = _added(self._log_probs, closings.targets, values)
+        outside = self._tree.outside.between(first, after)
+        values = reached[outside.nodes - first] + steps(outside)
+        self._outside = torch.cat([self._outside, values])
+
+    def grow(self, max_exits: int) -> bool:
+        """Look behind the likeliest outside tokens; False where there are none."""
+        values, chosen = self._outside.topk(min(max_exits, len(self._outside)))
+        chosen = chosen[values > -torch.inf]
+        nodes, ids = (
+            self._tree.outside.nodes[chosen].tolist(),
+            self._tree.outside.ids[chosen].tolist(),
+        )
+        grown = self._tree.grow(list(zip(nodes, ids, strict=True)))
+        self._reached.update(zip(grown, self._outside[chosen].tolist(), strict=True))
+        self._outside[chosen] = -torch.inf
+        return bool(grown)
+
+    def scores(self) -> ChoiceScores:
+        """The scores as they stand."""
+        low = float(self._log_probs.logsumexp(0).exp())
+        high = low + float(self._outside.exp().sum())
+        return ChoiceScores(log_probs=self._log_probs, mass=(min(1.0, low), min(1.0, high)))
 
 
-def _rows(model: Llama, cache: KVCache, after: Tensor, pack: _Pack) -> dict[int, Tensor]:
-    """Log-probabilities [V] after each node at or below a root, by node."""
-    rows = {ROOT: after}
-    nodes = sorted(
-        {n for s in pack.spellings for n in (s.root, *pack.trie.path(s.end, above=s.root))} - {ROOT}
-    )
-    if nodes:
-        tokens, parents = torch.tensor(pack.trie.tokens), torch.tensor(pack.trie.parents)
-        hidden, _ = model.forward(tokens, cache, parents=parents)
-        rows.update(zip(nodes, model.log_probs(hidden[nodes]), strict=True))
-    return rows
-
-
-def _spelled(rows: dict[int, Tensor], pack: _Pack, spelling: _Spelling) -> Tensor:
-    """Log-probability of one spelling with its closing, float64 scalar."""
-    total = torch.zeros((), dtype=torch.float64)
-    for node in pack.trie.path(spelling.end, above=spelling.root):
-        total += rows[pack.trie.parents[node]][pack.trie.tokens[node]]
-    closing = torch.tensor(spelling.closing)
-    return total + rows[spelling.end][closing].double().logsumexp(0)
-
-
-def _first_tokens(tokenizer: ByteTokenizer, texts: Sequence[Text]) -> Tensor:
-    """Ids of every token that may begin one of the texts, in whatever spelling."""
-    ids: set[int] = set()
-    for text in texts:
-        if text.closer == END_OF_TEXT and not text.stem:
-            ids |= tokenizer.eos_ids
-        ids.update(tokenizer.consistent_with((text.stem + text.closer).encode()))
-    return torch.tensor(sorted(ids))
+def _added(log_sums: Tensor, targets: Tensor, values: Tensor) -> Tensor:
+    """`log_sums` [K] with exp(values) [E] added where `targets` [E] say; stays in logs."""
+    peaks = log_sums.scatter_reduce(0, targets, values, "amax")
+    safe = peaks.where(peaks > -torch.inf, 0.0)
+    sums = (log_sums - safe).exp().index_add(0, targets, (values - safe[targets]).exp())
+    return sums.log() + safe

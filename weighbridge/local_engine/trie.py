@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 ROOT = -1
 
@@ -20,7 +20,7 @@ class Trie:
     def __init__(self) -> None:
         self.tokens: list[int] = []
         self.parents: list[int] = []
-        self._children: dict[tuple[int, int], int] = {}
+        self._children: dict[int, dict[int, int]] = {ROOT: {}}
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -29,14 +29,25 @@ class Trie:
         """The node at the end of `path` below a node; made if it is not there."""
         node = below
         for token in path:
-            child = self._children.get((node, token))
+            child = self._children[node].get(token)
             if child is None:
-                child = len(self.tokens)
-                self._children[node, token] = child
+                child = self._children[node][token] = len(self.tokens)
+                self._children[child] = {}
                 self.tokens.append(token)
                 self.parents.append(node)
             node = child
         return node
+
+    def children(self, node: int) -> Mapping[int, int]:
+        """The nodes right below a node, by token."""
+        return self._children[node]
+
+    def copy(self) -> Trie:
+        """A trie that can grow without changing this one."""
+        new = Trie()
+        new.tokens, new.parents = [*self.tokens], [*self.parents]
+        new._children = {node: {**below} for node, below in self._children.items()}
+        return new
 
     def path(self, node: int, above: int = ROOT) -> list[int]:
         """The nodes from just below `above` down to `node`, in order."""

@@ -24,7 +24,8 @@ from torch import Tensor
 
 from weighbridge.decision import Json
 from weighbridge.local_engine.prior import LabelText, PriorOpinion
-from weighbridge.local_engine.scoring import Branch, ChoiceScores, Text
+from weighbridge.local_engine.scoring import Branch, ChoiceScores
+from weighbridge.local_engine.spellings import Text
 from weighbridge.schemas.finite import Choice, FiniteLanguage, Path
 
 PRIOR_WEIGHT = 1.0
@@ -34,7 +35,7 @@ MODEL_WEIGHT = 0.05
 MAX_BRANCHES = 8
 MAX_DROPPED = 0.01
 
-Scorer = Callable[[Sequence[Branch]], list[ChoiceScores]]
+ScoreBranches = Callable[[Sequence[Branch]], list[ChoiceScores]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,18 +98,18 @@ class Baseline:
     """What the model thinks of each option without a ticket; scored once, remembered.
 
     Args:
-        scorer: scores branches after the prompt of an empty ticket.
+        score: scores branches after the prompt of an empty ticket.
     """
 
-    def __init__(self, scorer: Scorer) -> None:
-        self._scorer = scorer
+    def __init__(self, score: ScoreBranches) -> None:
+        self._score = score
         self._known: dict[Branch, Tensor] = {}
 
     def log_probs(self, branches: Sequence[Branch]) -> list[Tensor]:
         """Natural log of each option's probability, float64 [K] for each branch."""
         missing = [branch for branch in branches if branch not in self._known]
         if missing:
-            for branch, scores in zip(missing, self._scorer(missing), strict=True):
+            for branch, scores in zip(missing, self._score(missing), strict=True):
                 self._known[branch] = scores.log_probs
         return [self._known[branch] for branch in branches]
 
@@ -119,17 +120,17 @@ def weigh(
     opinions: Mapping[Path, PriorOpinion],
     *,
     encode: Callable[[str], list[int]],
-    scorer: Scorer,
+    score: ScoreBranches,
     baseline: Baseline,
 ) -> Weights:
     """Weigh every answer of a language.
 
     Args:
-        language: its first literal must stand at the end of the scorer's prompt already.
+        language: its first literal must stand at the end of the prompt already.
         fields: the fields to report.
         opinions: of the label prior by path; empty without one.
         encode: the model's tokenizer.
-        scorer: scores branches after the prompt of this ticket.
+        score: scores branches after the prompt of this ticket.
         baseline: the same without a ticket.
     """
     steps = _steps(language)
@@ -139,7 +140,7 @@ def weigh(
         tally = _Tally(choice, _prior_over(choice, fields, opinions))
         texts = tuple(Text(option.stem, option.closer) for option in choice.options)
         branches = [Branch(prefix=place.prefix, texts=texts) for place in followed]
-        scored = zip(followed, scorer(branches), baseline.log_probs(branches), strict=True)
+        scored = zip(followed, score(branches), baseline.log_probs(branches), strict=True)
         posteriors = [tally.add(place.weight, scores, empty) for place, scores, empty in scored]
         tallies.append(tally)
         if len(tallies) < len(steps):

@@ -10,6 +10,11 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from weighbridge.errors import ModelCorrupt
+
+# Control tokens that end a turn or a text; a model's files name only one or two of its own.
+TURN_ENDS = ("<|endoftext|>", "<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "</s>")
+
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
@@ -48,3 +53,15 @@ class Checkpoint:
     bos_token: str
     eos_token: str
     adds_bos: bool
+
+
+def read_finite(name: str, tensor: StoredTensor) -> Tensor:
+    """Read a tensor.
+
+    Raises:
+        ModelCorrupt: it holds infinities or NaN.
+    """
+    weight = tensor.read()
+    if not bool(weight.isfinite().all()):
+        raise ModelCorrupt(name, "the tensor has weights that are not finite")
+    return weight

@@ -6,8 +6,8 @@ load, once per precision. The folder holds `model.safetensors`, `tokenizer.json`
 
 Weights keep their `transformers` names, but what is multiplied with the same input lies together:
 `self_attn.qkv_proj` has the rows of query, key and value, `mlp.gate_up_proj` those of gate and up.
-With int8 every matrix, embedding and head included, is `<name>.weight` int8 [N, K] beside
-`<name>.scale` float32 [N], and a weight is their product; norms stay float32.
+With int8 every matrix is `<name>.weight` int8 [N, K] beside `<name>.scale` float32 [N], a weight
+being their product; norms stay float32, and the head is never tied.
 """
 
 from __future__ import annotations
@@ -22,18 +22,19 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import torch
-from torch import Tensor
 
 from weighbridge.errors import EngineError, ModelCorrupt
-from weighbridge.local_engine.models.checkpoint import Checkpoint, StoredTensor
+from weighbridge.local_engine.models.checkpoint import Checkpoint, StoredTensor, read_finite
+from weighbridge.local_engine.models.folder import folder_files, read_folder
 from weighbridge.local_engine.models.gguf import read_gguf
+from weighbridge.local_engine.models.int8 import write_int8
 from weighbridge.local_engine.models.weight_file import WeightFile
 
 CONVERTER_VERSION = 2
 
 Precision: TypeAlias = Literal["float32", "int8", "bfloat16"]
 
-_DTYPES = {"float32": torch.float32, "int8": torch.int8, "bfloat16": torch.bfloat16}
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 # What is stored, and which matrices of the checkpoint it is made of.
 _LAYER = {
@@ -50,7 +51,7 @@ def converted(source: Path, cache: Path, precision: Precision) -> Path:
     """The converted folder of a model; converts on first use.
 
     Args:
-        source: a GGUF file.
+        source: a GGUF file, or a folder in the layout of the Hugging Face Hub.
         cache: the folder that holds all converted ones.
         precision: of the weights; bfloat16 is for GPUs.
 
@@ -58,26 +59,37 @@ def converted(source: Path, cache: Path, precision: Precision) -> Path:
         ModelCorrupt: the files cannot be read.
         EngineError: a model that would be read wrongly, or no room for it.
     """
-    identity = [CONVERTER_VERSION, precision, *_identity(source)]
+    files = folder_files(source) if source.is_dir() else [source]
+    identity = [CONVERTER_VERSION, precision, *map(_identity, files)]
     name = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:24]
     folder = cache / "converted" / name
     if not (folder / "config.json").is_file():
-        checkpoint = read_gguf(source)
+        checkpoint = read_folder(source) if source.is_dir() else read_gguf(source)
+        config = _config(checkpoint, _fingerprint(files), precision)
         try:
-            _write(folder, checkpoint, _config(checkpoint, source, precision), precision)
+            _write(folder, checkpoint, config, precision)
         except OSError as error:  # the wording is the system's: path and reason
             raise EngineError(f"the converted model cannot be written: {error}") from None
     return folder
 
 
-def _identity(source: Path) -> list[Any]:
-    stat = source.stat()
-    return [str(source.resolve()), stat.st_size, stat.st_mtime_ns]
+def _identity(file: Path) -> list[Any]:
+    stat = file.stat()
+    return [str(file.resolve()), stat.st_size, stat.st_mtime_ns]
 
 
-def _config(checkpoint: Checkpoint, source: Path, precision: Precision) -> dict[str, Any]:
-    with source.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+def _fingerprint(files: list[Path]) -> str:
+    """The sha256 of a file; of several, that of the list of theirs."""
+    digests = []
+    for path in files:
+        with path.open("rb") as file:
+            digests.append(hashlib.file_digest(file, "sha256").hexdigest())
+    return (
+        digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+    )
+
+
+def _config(checkpoint: Checkpoint, digest: str, precision: Precision) -> dict[str, Any]:
     added = json.loads(checkpoint.tokenizer)["added_tokens"]
     return {
         "llama": dict(checkpoint.llama),
@@ -119,36 +131,19 @@ def _take_place(aside: Path, folder: Path) -> None:
 
 def _write_weights(path: Path, checkpoint: Checkpoint, precision: Precision) -> None:
     stored = {stem: _joined(checkpoint.tensors, parts) for stem, parts in _stems(checkpoint)}
-    layout: dict[str, tuple[torch.dtype, tuple[int, ...]]] = {}
-    for stem, tensor in stored.items():
-        dtype = _DTYPES[precision] if len(tensor.shape) == 2 else torch.float32
-        layout[f"{stem}.weight"] = dtype, tensor.shape
-        if dtype == torch.int8:
-            layout[f"{stem}.scale"] = torch.float32, tensor.shape[:1]
+    used = {name for _, parts in _stems(checkpoint) for name in parts}
+    for name in sorted(checkpoint.tensors.keys() - used):  # a bias, say: it must not go unread
+        raise EngineError(f"the model has the tensor {name}, which no Llama has")
+    if precision == "int8":
+        write_int8(path, checkpoint, stored)
+        return
+    layout = {
+        f"{stem}.weight": (_DTYPES[precision] if len(t.shape) == 2 else torch.float32, t.shape)
+        for stem, t in stored.items()
+    }
     with WeightFile(path, layout) as file:
         for stem, tensor in stored.items():
-            weight = tensor.read()
-            if not bool(weight.isfinite().all()):
-                raise ModelCorrupt(stem, "the tensor has weights that are not finite")
-            if f"{stem}.scale" in layout:
-                weight, scale = quantized(weight)
-                file.put(f"{stem}.scale", scale)
-            file.put(f"{stem}.weight", weight.to(layout[f"{stem}.weight"][0]))
-
-
-def quantized(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Symmetric int8 by row: `q * scale` is within half a scale of the weight.
-
-    Args:
-        weight: float32 [N, K], finite; overwritten, since the largest one is a good part of a
-            small model.
-
-    Returns:
-        int8 [N, K] in -127…127, and float32 [N]; a row of zeros has scale 1.
-    """
-    scale = torch.maximum(weight.amax(1), -weight.amin(1)) / 127
-    scale.masked_fill_(scale == 0, 1.0)
-    return weight.div_(scale[:, None]).round_().clamp_(-127, 127).to(torch.int8), scale
+            file.put(f"{stem}.weight", read_finite(stem, tensor).to(layout[f"{stem}.weight"][0]))
 
 
 def _stems(checkpoint: Checkpoint) -> Iterator[tuple[str, list[str]]]:

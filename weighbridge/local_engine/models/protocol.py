@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
 
@@ -56,3 +57,28 @@ class LanguageModel(Protocol):
     def logits(self, hidden: Tensor) -> Tensor:
         """Raw next-token logits, float32 [N, vocab_size], of rows that `forward` returned."""
         ...
+
+
+class Read(NamedTuple):
+    """The arguments of one `LanguageModel.forward`."""
+
+    ids: Tensor
+    past: Any
+    parents: Tensor | None = None
+
+
+def read_batch(model: LanguageModel, reads: Sequence[Read]) -> list[tuple[Tensor, Any]]:
+    """Several independent forward passes; in one, where the model has a `forward_batch` of its own.
+
+    Args:
+        model: the model.
+        reads: at least one.
+
+    Returns:
+        What `forward` returns of each, in order.
+    """
+    together = getattr(model, "forward_batch", None)
+    if together is not None:
+        results: list[tuple[Tensor, Any]] = together(reads)
+        return results
+    return [model.forward(ids, past, parents=parents) for ids, past, parents in reads]
