@@ -8,6 +8,7 @@ Source: the GGUF specification (ggml, docs/gguf.md) and the tensor names of llam
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import torch
 from torch import Tensor
 
 from weighbridge.errors import EngineError, ModelCorrupt
-from weighbridge.local_engine.models.checkpoint import Checkpoint, StoredTensor
+from weighbridge.local_engine.models.checkpoint import TURN_ENDS, Checkpoint, StoredTensor
 from weighbridge.local_engine.models.gguf_tokenizer import CONTROL, reads_bos, tokenizer_json
 
 _KINDS = ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K")
@@ -36,9 +37,6 @@ _TENSOR_NAMES = {
     "ffn_down": "mlp.down_proj",
 }
 
-# Tokens that end a turn in the templates of the family; a file names only one or two of them.
-_TURN_ENDS = ("<|endoftext|>", "<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "</s>")
-
 _BLOCK_ROWS = 4096  # dequantising makes several copies of what it works on
 
 
@@ -57,6 +55,8 @@ def read_gguf(path: Path) -> Checkpoint:
         return _checkpoint(reader, fields, path)
     except EngineError:
         raise
+    except KeyError as error:
+        raise ModelCorrupt(str(path), f"the key {error} is missing") from None
     except Exception as error:  # noqa: BLE001  # the reader raises whatever the bytes lead it to
         raise ModelCorrupt(str(path), f"not a readable GGUF ({type(error).__name__})") from None
 
@@ -68,14 +68,14 @@ def _checkpoint(reader: Any, fields: dict[str, Any], path: Path) -> Checkpoint:
     numbers["vocab_size"] = tensors["model.embed_tokens.weight"].shape[0]
     tokens, kinds = fields["tokenizer.ggml.tokens"], fields["tokenizer.ggml.token_type"]
     eos_id = fields["tokenizer.ggml.eos_token_id"]
-    ends = {i for i, t in enumerate(tokens) if t in _TURN_ENDS and kinds[i] == CONTROL}
+    ends = {i for i, t in enumerate(tokens) if t in TURN_ENDS and kinds[i] == CONTROL}
     bos_id = fields.get("tokenizer.ggml.bos_token_id")
     return Checkpoint(
         llama=numbers,
         tensors=tensors,
         tokenizer=tokenizer_json(fields, path),
         # An answer may end with the model's own end of turn or with the end of text.
-        eos_ids=frozenset({eos_id, *ends}),
+        eos_ids=frozenset({eos_id, fields.get("tokenizer.ggml.eot_token_id", eos_id), *ends}),
         chat_template=fields.get("tokenizer.chat_template", ""),
         bos_token="" if bos_id is None else tokens[bos_id],
         eos_token=tokens[eos_id],
@@ -86,8 +86,11 @@ def _checkpoint(reader: Any, fields: dict[str, Any], path: Path) -> Checkpoint:
 def _refuse_what_differs(fields: dict[str, Any], path: Path) -> None:
     if fields["general.architecture"] != "llama":
         raise EngineError(f"{path}: architecture {fields['general.architecture']!r} is not llama")
+    for key in ("llama.attention.head_count", "llama.attention.head_count_kv"):
+        if isinstance(fields.get(key), list):
+            raise EngineError(f"{path}: {key} differs by layer; not supported")
     head_size = _numbers(fields)["head_size"]
-    usual = {  # what a key may say without any effect on a Llama
+    usual: dict[str, Any] = {  # what a key may say without any effect on a Llama
         "llama.rope.scaling.type": "none",
         "llama.rope.scaling.factor": 1.0,
         "llama.rope.scale_linear": 1.0,
@@ -103,14 +106,9 @@ def _refuse_what_differs(fields: dict[str, Any], path: Path) -> None:
     }
     for key, value in usual.items():
         found = fields.get(key, value)
-        if found != value and not _is_close(found, value):
+        is_close = isinstance(found, float) and math.isclose(found, value, rel_tol=1e-6)
+        if found != value and not is_close:
             raise EngineError(f"{path}: {key} = {found!r} is not supported")
-
-
-def _is_close(found: object, wanted: object) -> bool:
-    """Equal as the float32 that GGUF stores."""
-    both = isinstance(found, float) and isinstance(wanted, float)
-    return both and abs(float(found) - float(wanted)) < 1e-6  # type: ignore[arg-type]
 
 
 def _numbers(fields: dict[str, Any]) -> dict[str, int | float]:

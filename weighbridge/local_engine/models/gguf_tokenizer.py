@@ -128,7 +128,7 @@ def _sentencepiece(fields: Mapping[str, Any], path: Path) -> Any:
             byte_fallback=True,
         )
     )
-    spaces = [normalizers.Replace(" ", "\u2581")]
+    spaces: list[Any] = [normalizers.Replace(" ", "\u2581")]
     if fields.get("tokenizer.ggml.add_space_prefix", True):
         spaces.insert(0, normalizers.Prepend("\u2581"))
     tokenizer.normalizer = normalizers.Sequence(spaces)
