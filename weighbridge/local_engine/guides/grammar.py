@@ -1,0 +1,198 @@
+"""Grammars: JSON Schema, regular expressions, Lark and GBNF, through llguidance.
+
+Whatever the notation, masks are byte-complete, nothing is compiled twice, and a grammar that the
+engine cannot enforce raises when it is bound. llguidance itself never raises: in an error it
+allows only end of text, which would look like a finished answer.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from weighbridge.errors import TaskInvalid
+from weighbridge.local_engine.guides.engine_grammar import Uncompilable, compiled
+from weighbridge.local_engine.guides.engine_tokenizer import engine_tokenizer
+from weighbridge.local_engine.guides.grammar_guide import GrammarGuide
+from weighbridge.local_engine.guides.lowering.patterns import Untranslatable, translated
+from weighbridge.local_engine.guides.schema_grammar import schema_matcher, written
+from weighbridge.local_engine.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from llguidance import LLParserLimits
+
+# Outside of texts, patterns and comments: a control token, or another grammar.
+_OUTSIDE = re.compile(
+    r'"(?:\\.|[^"\\\n])*"|/(?!/)(?:\\.|[^/\\\n])+/|//[^\n]*|#[^\n]*|(?P<token><[^>\s]+>)'
+    r"|(?P<json>%json\s*)"
+)
+_FLAGS = re.compile(r"\(\?([is]+)\)")
+
+
+def json_schema(schema: Mapping[str, Any] | bool) -> JsonSchema:
+    """Demand one value of a JSON Schema, spelled as `json.dumps` does, in the schema's order.
+
+    Drafts 4 to 2020-12; without `$schema` the newest. Formats are enforced. What cannot be
+    enforced exactly is refused when the guide is bound, with the JSON pointer and the keyword.
+
+    >>> json_schema({"enum": ["bug", "billing"]})
+    JsonSchema(schema={'enum': ['bug', 'billing']})
+    """
+    return JsonSchema(schema)
+
+
+def regex(pattern: str) -> Regex:
+    r"""Demand a text that a regular expression matches from beginning to end.
+
+    The common ground of ECMA-262 and Python: no look-around, back references or word boundaries;
+    `\d`, `\w` and `\s` are ASCII. It may begin with the flags `(?i)` and `(?s)`.
+
+    >>> regex(r"[A-Z]{2}-\d{4}").pattern
+    '[A-Z]{2}-\\d{4}'
+    """
+    return Regex(pattern)
+
+
+def lark(text: str) -> Lark:
+    """Demand a text of a grammar in llguidance's dialect of Lark; its rule `start` is the whole.
+
+    A schema after `%json` is enforced as by `json_schema`, but for names that an object repeats.
+    Control tokens (`<|im_end|>`, `<[2]>`) are refused: no guide may ask for them.
+    """
+    return Lark(text)
+
+
+def gbnf(text: str) -> Gbnf:
+    r"""Demand a text of a grammar in the notation of llama.cpp; its rule `root` is the whole.
+
+    >>> gbnf('root ::= "a" | "b"').text
+    'root ::= "a" | "b"'
+    """
+    return Gbnf(text)
+
+
+@dataclass(frozen=True, slots=True)
+class JsonSchema:
+    """See `json_schema`."""
+
+    schema: Mapping[str, Any] | bool
+
+    def bind(self, vocabulary: Vocabulary) -> GrammarGuide:
+        """See `Spec.bind`.
+
+        Raises:
+            SchemaRefused: something in the schema cannot be enforced.
+            TaskInvalid: the schema is no JSON, or no answer of it can be spelled.
+        """
+        matcher = schema_matcher(self.schema, engine_tokenizer(vocabulary))
+        return GrammarGuide(matcher, vocabulary, "json_schema", is_json=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Regex:
+    """See `regex`."""
+
+    pattern: str
+
+    def bind(self, vocabulary: Vocabulary) -> GrammarGuide:
+        """See `Spec.bind`.
+
+        Raises:
+            TaskInvalid: no such expression, or none that matches anything but the empty text.
+        """
+        flags = _FLAGS.match(self.pattern)
+        rest = self.pattern[flags.end() :] if flags else self.pattern
+        try:
+            pattern = translated(rest, dot_is_any=flags is not None and "s" in flags[1])
+        except Untranslatable as reason:
+            raise TaskInvalid("/pattern", str(reason)) from None
+        if flags and "i" in flags[1]:
+            pattern = f"(?i:{pattern})"
+        return bound(f"start: /(?:{pattern})/", vocabulary, "regex", "/pattern")
+
+
+@dataclass(frozen=True, slots=True)
+class Lark:
+    """See `lark`."""
+
+    text: str
+
+    def bind(self, vocabulary: Vocabulary) -> GrammarGuide:
+        """See `Spec.bind`.
+
+        Raises:
+            TaskInvalid: no such grammar, or it describes no answer.
+            SchemaRefused: a schema in it cannot be enforced.
+        """
+        return bound(_prepared(self.text), vocabulary, "lark", "/text")
+
+
+@dataclass(frozen=True, slots=True)
+class Gbnf:
+    """See `gbnf`."""
+
+    text: str
+
+    def bind(self, vocabulary: Vocabulary) -> GrammarGuide:
+        """See `Spec.bind`.
+
+        Raises:
+            TaskInvalid: no such grammar, or it describes no answer.
+        """
+        from llguidance.gbnf_to_lark import gbnf_to_lark
+
+        try:
+            converted = gbnf_to_lark(self.text)
+        except Exception as error:  # noqa: BLE001  # the converter raises whatever it meets
+            problem = str(error).partition("\n")[0]
+            raise TaskInvalid("/text", f"no GBNF: {problem}") from None
+        return bound(converted, vocabulary, "gbnf", "/text")
+
+
+def bound(
+    text: str,
+    vocabulary: Vocabulary,
+    name: str,
+    pointer: str,
+    limits: LLParserLimits | None = None,
+) -> GrammarGuide:
+    """The guide of a grammar in the engine's own Lark.
+
+    Args:
+        text: the grammar.
+        vocabulary: of the model.
+        name: of the guide, for messages.
+        pointer: to what the user wrote, for messages.
+        limits: of the engine; None leaves its own.
+
+    Raises:
+        TaskInvalid: it describes no answer.
+    """
+    try:
+        matcher = compiled(text, engine_tokenizer(vocabulary), limits)
+    except Uncompilable as error:
+        raise TaskInvalid(pointer, error.problem) from None
+    return GrammarGuide(matcher, vocabulary, name)
+
+
+def _prepared(text: str) -> str:
+    """The grammar with its schemas lowered.
+
+    Raises:
+        TaskInvalid: it asks for a control token, or a schema in it is no JSON.
+    """
+    out, done = [], 0
+    for found in _OUTSIDE.finditer(text):
+        if found["token"]:
+            raise TaskInvalid("/text", "it asks for a control token; no guide can")
+        if found["json"] and found.start() >= done:
+            try:
+                schema, end = json.JSONDecoder().raw_decode(text, found.end())
+            except ValueError:
+                raise TaskInvalid("/text", "what follows %json is no JSON") from None
+            out += [text[done : found.end()], written(schema)]
+            done = end
+    return "".join([*out, text[done:]])

@@ -1,0 +1,1 @@
+"""Lowering: a JSON Schema made into one that the grammar engine enforces exactly, or refused."""
