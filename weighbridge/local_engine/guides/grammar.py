@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from weighbridge.errors import TaskInvalid
 from weighbridge.local_engine.guides.engine_grammar import Uncompilable, compiled
-from weighbridge.local_engine.guides.engine_tokenizer import engine_tokenizer
 from weighbridge.local_engine.guides.grammar_guide import GrammarGuide
+from weighbridge.local_engine.guides.grammar_tables import tables_of
 from weighbridge.local_engine.guides.lowering.patterns import Untranslatable, translated
 from weighbridge.local_engine.guides.schema_grammar import schema_matcher, written
 from weighbridge.local_engine.vocabulary import Vocabulary
@@ -87,7 +87,7 @@ class JsonSchema:
             SchemaRefused: something in the schema cannot be enforced.
             TaskInvalid: the schema is no JSON, or no answer of it can be spelled.
         """
-        matcher = schema_matcher(self.schema, engine_tokenizer(vocabulary))
+        matcher = schema_matcher(self.schema, tables_of(vocabulary).tokenizer)
         return GrammarGuide(matcher, vocabulary, "json_schema", is_json=True)
 
 
@@ -172,7 +172,7 @@ def bound(
         TaskInvalid: it describes no answer.
     """
     try:
-        matcher = compiled(text, engine_tokenizer(vocabulary), limits)
+        matcher = compiled(text, tables_of(vocabulary).tokenizer, limits)
     except Uncompilable as error:
         raise TaskInvalid(pointer, error.problem) from None
     return GrammarGuide(matcher, vocabulary, name)

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from weighbridge.errors import EngineError
 from weighbridge.local_engine.guides.engine_grammar import problem_of
-from weighbridge.local_engine.guides.engine_tokenizer import engine_tokenizer
-from weighbridge.local_engine.guides.json_text import JsonText, Repetitions
+from weighbridge.local_engine.guides.grammar_tables import tables_of
+from weighbridge.local_engine.guides.json_text import JsonText
 from weighbridge.local_engine.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -64,16 +64,9 @@ class GrammarGuide:
     def __init__(
         self, matcher: LLMatcher, vocabulary: Vocabulary, name: str, *, is_json: bool = False
     ) -> None:
-        self._vocabulary, self._name = vocabulary, name
-        self._tokenizer = engine_tokenizer(vocabulary)
-        self._repetitions = Repetitions(vocabulary) if is_json else None
+        self._vocabulary, self._name, self._tables = vocabulary, name, tables_of(vocabulary)
         self._start = GrammarState(matcher, b"", JsonText() if is_json else None)
-        spelling = np.fromiter(map(bool, vocabulary.token_bytes), bool, vocabulary.vocab_size)
-        ends = np.zeros(vocabulary.vocab_size, bool)
-        ends[sorted(vocabulary.eos_ids)] = True
-        self._spelling = np.packbits(spelling & ~ends, bitorder="little")
-        self._ends = np.packbits(ends, bitorder="little")
-        self._only_ends = self._ends.tobytes()
+        self._only_ends = self._tables.ends.tobytes()
         self._row = lru_cache(_MAX_ROWS)(self._unpacked)
 
     def __repr__(self) -> str:
@@ -120,10 +113,10 @@ class GrammarGuide:
         data = matcher.compute_ff_bytes()
         if not data:
             return ()
-        whole = self._tokenizer.tokenize_bytes(data)
+        whole = self._tables.tokenizer.tokenize_bytes(data)
         end = matcher.deep_copy()
         if not (end.consume_tokens(whole) and end.is_stopped() and not end.is_error()):
-            whole = self._tokenizer.tokenize_partial(data)[0]
+            whole = self._tables.tokenizer.tokenize_partial(data)[0]
         allowed = whole[: matcher.validate_tokens(whole)]
         if state.place is not None:
             text = b"".join(self._vocabulary.token_bytes[token] for token in allowed)
@@ -145,14 +138,14 @@ class GrammarGuide:
     def _computed(self, state: GrammarState) -> bytes:
         matcher = state.matcher
         # It may be a word longer than the vocabulary.
-        raw = np.frombuffer(matcher.compute_bitmask(), np.uint8)[: len(self._spelling)]
+        raw = np.frombuffer(matcher.compute_bitmask(), np.uint8)[: len(self._tables.spelling)]
         if matcher.is_error():
             raise self._failure(matcher)
-        packed = raw & self._spelling
+        packed = raw & self._tables.spelling
         if matcher.is_accepting():
-            packed |= self._ends
-        if state.place is not None and self._repetitions is not None:
-            for token in self._repetitions.banned(state.place, packed):
+            packed |= self._tables.ends
+        if state.place is not None:
+            for token in self._tables.repetitions.banned(state.place, packed):
                 packed[token >> 3] &= ~np.uint8(1 << (token & 7))
         return packed.tobytes()
 

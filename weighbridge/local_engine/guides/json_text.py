@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from weighbridge.local_engine.vocabulary import Vocabulary
+from weighbridge.local_engine.vocabulary import ByteIndex
 
 _Names = frozenset[bytes]
 
@@ -114,12 +115,11 @@ class Repetitions:
     """Finds the tokens of a vocabulary that must not come next in a JSON text.
 
     Args:
-        vocabulary: whose tokens.
+        tokens: their bytes, by id.
     """
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        self._vocabulary = vocabulary
-        tokens = vocabulary.token_bytes
+    def __init__(self, tokens: Sequence[bytes]) -> None:
+        self._tokens, self._index = tokens, ByteIndex(tokens)
         # These can write a whole name, or run into infinity, wherever they stand.
         self._whole_names = [i for i, token in enumerate(tokens) if token.count(_QUOTE) > 1]
         self._exponents = [i for i, token in enumerate(tokens) if _LONG_EXPONENT.search(token)]
@@ -138,15 +138,16 @@ class Repetitions:
             for name in names:
                 if name.startswith(place.partial):
                     rest = name[len(place.partial) :] + b'"'
-                    suspects.update(self._vocabulary.starting_with(rest))
+                    suspects.update(self._index.starting_with(rest))
         if place.open and any(place.open):
             suspects.update(self._whole_names)
         if place.inside == "number" and _is_long(place.partial):
             suspects.update(self._digits)
         suspects.update(self._exponents)
-        tokens = self._vocabulary.token_bytes
         return [
-            i for i in suspects if mask[i >> 3] >> (i & 7) & 1 and place.advance(tokens[i]) is None
+            i
+            for i in suspects
+            if mask[i >> 3] >> (i & 7) & 1 and place.advance(self._tokens[i]) is None
         ]
 
 
