@@ -64,8 +64,9 @@ def packed(
 
 
 def read(model: Llama, prompt: Sequence[int]) -> Prompt:
-    hidden, cache = model.forward(torch.tensor(prompt), model.empty_cache())
-    return Prompt(cache, model.logits(hidden[-1:])[0])
+    prompt = Prompt(model.empty_cache(), tuple(prompt))
+    prompt.after(model)
+    return prompt
 
 
 def assert_like_naive(model, tokenizer, prompt, branches, *, atol):
@@ -97,6 +98,26 @@ def test_values_that_end_with_the_text_or_a_literal_are_scored(tiny):
     """A number has no closing character of its own."""
     texts = (Text("1", "}"), Text("12", "}"), Text("true", "}"), Text("null", ""), Text("1", ""))
     assert_like_naive(tiny, TOKENIZER, PROMPT, [Branch(prefix=(), texts=texts)], atol=1e-4)
+
+
+@given(seed=st.integers(0, 50), options=st.sets(labels, min_size=1, max_size=4))
+@settings(max_examples=30)
+def test_prompt_may_be_read_in_the_same_pass(seed, options):
+    """Read before or with the first options: the same scores, and the same prompt afterwards."""
+    model = tiny_llama(seed)
+    scorer = Scorer(model, TOKENIZER)
+    branches = [Branch(prefix=p, texts=tuple(map(quoted, sorted(options)))) for p in ((), (9, 8))]
+    for start in (model.empty_cache(), model.forward(torch.tensor([3, 4]), model.empty_cache())[1]):
+        unread, before = Prompt(start, tuple(PROMPT)), Prompt(start, tuple(PROMPT))
+        before.after(model)
+        for _ in range(2):
+            for one, other in zip(
+                scorer.score(unread, branches), scorer.score(before, branches), strict=True
+            ):
+                torch.testing.assert_close(one.log_probs, other.log_probs, atol=1e-4, rtol=0)
+                assert one.mass == pytest.approx(other.mass, rel=1e-3)
+        assert unread.tail == ()
+        torch.testing.assert_close(unread.logits, before.logits, atol=1e-4, rtol=1e-4)
 
 
 def test_one_label_is_scored(tiny):
@@ -253,7 +274,7 @@ def test_ten_thousand_options_are_scored_in_bounded_memory(tiny):
 def test_logits_that_are_no_numbers_are_an_error(tiny):
     """Damaged weights never turn into a probability."""
     cache = read(tiny, PROMPT).cache
-    prompt = Prompt(cache, torch.full((TOKENIZER.vocab_size,), torch.nan))
+    prompt = Prompt(cache, logits=torch.full((TOKENIZER.vocab_size,), torch.nan))
     with pytest.raises(EngineError, match="not finite"):
         Scorer(tiny, TOKENIZER).score(prompt, [Branch(prefix=(), texts=(quoted("bug"),))])
 
@@ -289,7 +310,8 @@ def test_all_objects_of_the_triage_task_are_scored_like_alone(exact_models, tria
         prefix = (*encode(option.stem), *encode(behind))
         branches.append(Branch(prefix=prefix, texts=texts[1]))
     assert sum(len(branch.texts) for branch in branches[1:]) == 24
-    assert_like_naive(exact_models.model, exact_models.tokenizer, triage_prompt, branches, atol=1e-3)
+    model, tokenizer = exact_models.model, exact_models.tokenizer
+    assert_like_naive(model, tokenizer, triage_prompt, branches, atol=1e-3)
 
 
 @pytest.mark.models

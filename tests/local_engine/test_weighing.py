@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from weighbridge.local_engine import weighing
 from weighbridge.local_engine.prior import LabelText, PriorOpinion
-from weighbridge.local_engine.scoring import Branch, ChoiceScores
+from weighbridge.local_engine.scoring import Branch, ChoiceScores, Scores
 from weighbridge.local_engine.weighing import (
     MAX_BRANCHES,
-    Baseline,
     FieldSpec,
     Weights,
     weigh,
@@ -76,7 +75,9 @@ def table_scorer(words: FiniteLanguage, table: Table) -> Callable:
                 for t in branch.texts
             ]
             log_probs = torch.tensor(each, dtype=torch.float64).log()
-            results.append(ChoiceScores(log_probs=log_probs, mass=(mass * 0.5, mass)))
+            results.append(
+                ChoiceScores(log_probs=log_probs, mass=(mass * 0.5, mass), decision_mass=mass)
+            )
         return results
 
     return scorer
@@ -103,8 +104,8 @@ def weighed(
             fields,
             opinions or {},
             encode=encode,
-            score=table_scorer(words, table),
-            baseline=Baseline(table_scorer(words, empty or even(words))),
+            scores=Scores(table_scorer(words, table)),
+            baseline=Scores(table_scorer(words, empty or even(words))),
         )
 
 
@@ -216,7 +217,7 @@ def test_field_that_may_be_left_out_has_none_among_its_options(table):
     _, priority = weights.fields
     assert priority.options == (*PRIORITIES, None)
     assert priority.posterior == pytest.approx(marginal(table, "priority", priority.options))
-    assert weights.value == json.loads(max(table, key=table.__getitem__))
+    assert table[json.dumps(weights.value)] == pytest.approx(max(table.values()), rel=1e-6)
 
 
 def test_prior_takes_a_left_out_field_for_an_average_option():
@@ -246,7 +247,7 @@ def test_baseline_is_scored_once_for_each_branch():
         asked.extend(branches)
         return table_scorer(PRODUCT, even(PRODUCT))(branches)
 
-    baseline = Baseline(scorer)
+    baseline = Scores(scorer)
     opinions = {spec.path: opinion(*[1 / len(spec.options)] * len(spec.options)) for spec in FIELDS}
     for _ in range(3):
         weigh(
@@ -254,7 +255,7 @@ def test_baseline_is_scored_once_for_each_branch():
             FIELDS,
             opinions,
             encode=encode,
-            score=table_scorer(PRODUCT, even(PRODUCT)),
+            scores=Scores(table_scorer(PRODUCT, even(PRODUCT))),
             baseline=baseline,
         )
     assert len(asked) == len(set(asked)) == 1 + len(CATEGORIES)

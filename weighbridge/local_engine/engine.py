@@ -17,9 +17,9 @@ from weighbridge.local_engine.models.convert import Precision, converted
 from weighbridge.local_engine.models.llama import Llama
 from weighbridge.local_engine.models.load import best_device, load_generator, precision_for
 from weighbridge.local_engine.prior import LabelPoints, LabelPrior
-from weighbridge.local_engine.scoring import Prompt, Scorer
+from weighbridge.local_engine.scoring import Prompt, Scorer, Scores
 from weighbridge.local_engine.tokenizer import ByteTokenizer
-from weighbridge.local_engine.weighing import Baseline, FieldSpec, ScoreBranches, Weights, weigh
+from weighbridge.local_engine.weighing import FieldSpec, Weights, weigh
 from weighbridge.schemas.finite import FiniteLanguage, Literal
 
 _NO_TICKET = "Hello, please help me. Thanks."  # all of a ticket but what it is about
@@ -129,7 +129,7 @@ class Engine:
             fields,
             opinions,
             encode=self.tokenizer.encode,
-            score=self._reading(task.prefix, [*user, *task.before_answer]),
+            scores=self._scores(task.prefix, [*user, *task.before_answer]),
             baseline=task.baseline,
         )
         return Weighed(
@@ -154,16 +154,15 @@ class Engine:
                     spec.path: self.prior.points(spec.labels) for spec in fields if spec.labels
                 }
             before_answer = self._chat.before_answer(scaffold)
-            empty = self._reading(prefix, [*self.tokenizer.encode(_NO_TICKET), *before_answer])
+            empty = self._scores(prefix, [*self.tokenizer.encode(_NO_TICKET), *before_answer])
             if len(self._tasks) >= _MAX_TASKS:
                 del self._tasks[next(iter(self._tasks))]
-            self._tasks[key] = _TaskCache(prefix, before_answer, points, Baseline(empty))
+            self._tasks[key] = _TaskCache(prefix, before_answer, points, empty)
         return self._tasks[key]
 
-    def _reading(self, prefix: KVCache, ids: list[int]) -> ScoreBranches:
-        """Read a prompt up to its first choice; what scores the branches after it."""
-        hidden, cache = self.model.forward(torch.tensor(ids), prefix)
-        return partial(self._scorer.score, Prompt(cache, self.model.logits(hidden[-1:])[0]))
+    def _scores(self, prefix: KVCache, ids: list[int]) -> Scores:
+        """The scores after a prompt, given what all tickets share and the rest of it."""
+        return Scores(partial(self._scorer.score, Prompt(prefix, tuple(ids))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +172,7 @@ class _TaskCache:
     prefix: KVCache
     before_answer: list[int]
     points: dict[tuple[str, ...], LabelPoints]
-    baseline: Baseline
+    baseline: Scores
 
 
 def _key(system: str, language: FiniteLanguage, fields: Sequence[FieldSpec]) -> Hashable:

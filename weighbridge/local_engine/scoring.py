@@ -12,9 +12,9 @@ computationally hard (Geh et al. 2024).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -47,18 +47,70 @@ class ChoiceScores:
             raw logits at temperature 1, closing included; a lower bound over its spellings.
         mass: (low, high), certified bounds of the probability that one of the options is spelled,
             in any spelling.
+        decision_mass: probability of all tokens that may begin one of the options.
     """
 
     log_probs: Tensor
     mass: tuple[float, float]
+    decision_mass: float
 
 
-@dataclass(frozen=True, slots=True)
+ScoreBranches: TypeAlias = Callable[[Sequence[Branch]], list[ChoiceScores]]
+
+
+class Scores:
+    """The scores at one prompt; each branch is scored once and remembered.
+
+    Args:
+        score: scores branches after the prompt.
+    """
+
+    def __init__(self, score: ScoreBranches) -> None:
+        self._score = score
+        self._known: dict[Branch, ChoiceScores] = {}
+
+    def of(self, branches: Sequence[Branch], ahead: Sequence[Branch] = ()) -> list[ChoiceScores]:
+        """The scores of some branches, in order.
+
+        Args:
+            branches: those that are wanted.
+            ahead: those that will probably be wanted next; one pass for all is quicker than two.
+        """
+        missing = dict.fromkeys(b for b in branches if b not in self._known)
+        if missing:
+            missing |= dict.fromkeys(b for b in ahead if b not in self._known)
+            self._known.update(zip(missing, self._score(list(missing)), strict=True))
+        return [self._known[branch] for branch in branches]
+
+
+@dataclass(slots=True)
 class Prompt:
-    """A text that has been read: what the model remembers, and what it would say next."""
+    """A text that the model reads as soon as it must.
+
+    Args:
+        cache: what has been read of it.
+        tail: the tokens that have not; the first pass over any options reads them as well, since
+            one pass of many rows is quicker than two of few.
+        logits: float32 [V], raw, of the token that follows; None while there is a tail.
+
+    Raises:
+        ValueError: neither a tail nor logits.
+    """
 
     cache: Any
-    logits: Tensor  # float32 [V], raw, of the token that follows
+    tail: tuple[int, ...] = ()
+    logits: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if not self.tail and self.logits is None:
+            raise ValueError("a prompt that has been read needs the logits of what follows")
+
+    def after(self, model: LanguageModel) -> Tensor:
+        """Logits of the token that follows, float32 [V]; reads the tail if it must."""
+        if self.logits is None:
+            hidden, self.cache = model.forward(torch.tensor(self.tail), self.cache)
+            self.tail, self.logits = (), model.logits(hidden[-1:])[0]
+        return self.logits
 
 
 class Scorer:
@@ -139,15 +191,21 @@ class Scorer:
     def _packed(self, prompt: Prompt, paths: Sequence[tuple[int, ...]]) -> tuple[Tensor, list[int]]:
         """Raw logits after each path, float32 [R, V], and the row of each; in one forward pass."""
         trie = Trie()
-        ends = [trie.insert(path) for path in paths]
+        root = trie.insert(prompt.tail)
+        ends = [trie.insert(path, below=root) for path in paths]
         if not len(trie):
-            return prompt.logits[None], [0] * len(paths)
-        hidden, _ = self._model.forward(
+            return prompt.after(self._model)[None], [0] * len(paths)
+        hidden, cache = self._model.forward(
             torch.tensor(trie.tokens), prompt.cache, parents=torch.tensor(trie.parents)
         )
-        wanted = sorted(set(ends) - {ROOT})
-        row_of = {end: row for row, end in enumerate([ROOT, *wanted])}
-        logits = torch.cat([prompt.logits[None], self._model.logits(hidden[wanted])])
+        wanted = sorted({root, *ends} - {ROOT})
+        logits = self._model.logits(hidden[wanted])
+        if prompt.tail:
+            prompt.cache = cache.prefix(prompt.cache.num_tokens + len(prompt.tail))
+            prompt.tail, prompt.logits = (), logits[0]
+        else:  # the end of the prompt has no row of its own in this pass
+            wanted, logits = [ROOT, *wanted], torch.cat([prompt.after(self._model)[None], logits])
+        row_of = {end: row for row, end in enumerate(wanted)}
         return logits, [row_of[end] for end in ends]
 
 
@@ -164,6 +222,7 @@ class _Tally:
         self._log_probs = torch.full((tree.num_options,), -torch.inf, dtype=torch.float64)
         # Of every token that leads outside; -inf once it has been looked behind.
         self._outside = torch.empty(0, dtype=torch.float64)
+        self._decision_mass = 0.0
 
     @property
     def unread(self) -> range:
@@ -197,6 +256,9 @@ class _Tally:
         reached = torch.tensor(
             [self._reached[node] for node in range(first, after)], dtype=torch.float64
         )
+        if first == ROOT:
+            at_root = [exits.between(ROOT, ROOT + 1) for exits in self._tree.exits]
+            self._decision_mass = min(1.0, float(torch.cat([*map(steps, at_root)]).exp().sum()))
         closings = self._tree.closings.between(first, after)
         values = reached[closings.nodes - first] + steps(closings)
         self._log_probs = _added(self._log_probs, closings.targets, values)
@@ -221,7 +283,11 @@ class _Tally:
         """The scores as they stand."""
         low = float(self._log_probs.logsumexp(0).exp())
         high = low + float(self._outside.exp().sum())
-        return ChoiceScores(log_probs=self._log_probs, mass=(min(1.0, low), min(1.0, high)))
+        return ChoiceScores(
+            log_probs=self._log_probs,
+            mass=(min(1.0, low), min(1.0, high)),
+            decision_mass=self._decision_mass,
+        )
 
 
 def _added(log_sums: Tensor, targets: Tensor, values: Tensor) -> Tensor:

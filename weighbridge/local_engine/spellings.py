@@ -89,6 +89,11 @@ class Spellings:
         """How many texts there are."""
         return len(self._stems)
 
+    @property
+    def exits(self) -> tuple[Exits, Exits, Exits]:
+        """All tokens that may come after each node, wherever they lead."""
+        return self.closings, self.children, self.outside
+
     def path(self, node: int) -> list[int]:
         """The tokens from the root to a node."""
         return [self._trie.tokens[step] for step in self._trie.path(node)]

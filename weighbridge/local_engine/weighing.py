@@ -23,8 +23,9 @@ import torch
 from torch import Tensor
 
 from weighbridge.decision import Json
+from weighbridge.local_engine.posterior import behind
 from weighbridge.local_engine.prior import LabelText, PriorOpinion
-from weighbridge.local_engine.scoring import Branch, ChoiceScores
+from weighbridge.local_engine.scoring import Branch, ChoiceScores, Scores
 from weighbridge.local_engine.spellings import Text
 from weighbridge.schemas.finite import Choice, FiniteLanguage, Path
 
@@ -34,8 +35,6 @@ MODEL_WEIGHT = 0.05
 # Later choices are scored under the likely values of the earlier ones only.
 MAX_BRANCHES = 8
 MAX_DROPPED = 0.01
-
-ScoreBranches = Callable[[Sequence[Branch]], list[ChoiceScores]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,34 +93,14 @@ class Weights:
     dropped: float
 
 
-class Baseline:
-    """What the model thinks of each option without a ticket; scored once, remembered.
-
-    Args:
-        score: scores branches after the prompt of an empty ticket.
-    """
-
-    def __init__(self, score: ScoreBranches) -> None:
-        self._score = score
-        self._known: dict[Branch, Tensor] = {}
-
-    def log_probs(self, branches: Sequence[Branch]) -> list[Tensor]:
-        """Natural log of each option's probability, float64 [K] for each branch."""
-        missing = [branch for branch in branches if branch not in self._known]
-        if missing:
-            for branch, scores in zip(missing, self._score(missing), strict=True):
-                self._known[branch] = scores.log_probs
-        return [self._known[branch] for branch in branches]
-
-
 def weigh(
     language: FiniteLanguage,
     fields: Sequence[FieldSpec],
     opinions: Mapping[Path, PriorOpinion],
     *,
     encode: Callable[[str], list[int]],
-    score: ScoreBranches,
-    baseline: Baseline,
+    scores: Scores,
+    baseline: Scores,
 ) -> Weights:
     """Weigh every answer of a language.
 
@@ -130,20 +109,27 @@ def weigh(
         fields: the fields to report.
         opinions: of the label prior by path; empty without one.
         encode: the model's tokenizer.
-        score: scores branches after the prompt of this ticket.
+        scores: at the prompt of this ticket.
         baseline: the same without a ticket.
     """
-    steps = _steps(language)
     tallies = []
     followed, dropped = [_Followed(weight=1.0, prefix=())], 0.0
-    for choice, literal in steps:
+    for number, (choice, literal) in enumerate(language.turns):
         tally = _Tally(choice, _prior_over(choice, fields, opinions))
-        texts = tuple(Text(option.stem, option.closer) for option in choice.options)
-        branches = [Branch(prefix=place.prefix, texts=texts) for place in followed]
-        scored = zip(followed, score(branches), baseline.log_probs(branches), strict=True)
-        posteriors = [tally.add(place.weight, scores, empty) for place, scores, empty in scored]
         tallies.append(tally)
-        if len(tallies) < len(steps):
+        ahead: list[Branch] = []
+        is_last = number == len(language.turns) - 1
+        if not is_last:  # by the prior alone, which mostly decides
+            guess = [tally.log_prior.softmax(0)] * len(followed)
+            likely, _ = _follow(followed, guess, choice, literal, encode)
+            ahead = _branches(likely, language.turns[number + 1][0])
+        branches = _branches(followed, choice)
+        both = zip(scores.of(branches, ahead), baseline.of(branches, ahead), strict=True)
+        posteriors = [
+            tally.add(place.weight, here, empty.log_probs)
+            for place, (here, empty) in zip(followed, both, strict=True)
+        ]
+        if not is_last:
             followed, lost = _follow(followed, posteriors, choice, literal, encode)
             dropped += (1.0 - dropped) * lost
     return Weights(
@@ -193,15 +179,9 @@ class _Tally:
         return self.choice.options[int(self.posterior.argmax())].value
 
 
-def _steps(language: FiniteLanguage) -> list[tuple[Choice, str]]:
-    """Each choice with the literal behind it."""
-    steps: list[tuple[Choice, str]] = []
-    for part in language.parts:
-        if isinstance(part, Choice):
-            steps.append((part, ""))
-        elif steps:
-            steps[-1] = (steps[-1][0], part.text)
-    return steps
+def _branches(followed: Sequence[_Followed], choice: Choice) -> list[Branch]:
+    texts = tuple(Text(option.stem, option.closer) for option in choice.options)
+    return [Branch(prefix=place.prefix, texts=texts) for place in followed]
 
 
 def _follow(
@@ -220,10 +200,7 @@ def _follow(
     places.sort(key=lambda entry: -entry[0])
     kept, total = [], 0.0
     for weight, place, option in places[:MAX_BRANCHES]:
-        # The closing character begins the next token run, as the tokenizer itself would have it.
-        behind = option.text.removeprefix(option.stem) + literal
-        prefix = (*place.prefix, *encode(option.stem), *encode(behind))
-        kept.append((weight, prefix))
+        kept.append((weight, (*place.prefix, *behind(option, literal, encode))))
         total += weight
         if total >= 1.0 - MAX_DROPPED:
             break

@@ -103,6 +103,17 @@ class FiniteLanguage:
         return tuple(part for part in self.parts if isinstance(part, Choice))
 
     @property
+    def turns(self) -> tuple[tuple[Choice, str], ...]:
+        """Each choice with the literal behind it, "" where there is none."""
+        turns: list[tuple[Choice, str]] = []
+        for part in self.parts:
+            if isinstance(part, Choice):
+                turns.append((part, ""))
+            elif turns:
+                turns[-1] = (turns[-1][0], part.text)
+        return tuple(turns)
+
+    @property
     def count(self) -> int:
         """How many strings there are."""
         return math.prod(len(choice.options) for choice in self.choices)

@@ -64,7 +64,7 @@ class Generation:
 
     Args:
         text: what was written, prefill included, stop string and end of text excluded.
-        steps: one for each token, the closing end of text included.
+        steps: one for each token, those of the prefill and the closing end of text included.
         finish: "eos" the model ended it; "guide" nothing could follow; "stop" a stop string came;
             "length" max_tokens came, where no hard guide was broken by that.
         forward_passes: of the model, the prompt's excluded.
@@ -76,16 +76,22 @@ class Generation:
     forward_passes: int
 
     @property
+    def written(self) -> tuple[Step, ...]:
+        """The steps without the prefill."""
+        return tuple(step for step in self.steps if step.source != "prefill")
+
+    @property
     def token_ids(self) -> tuple[int, ...]:
         """The tokens written."""
-        return tuple(step.token for step in self.steps)
+        return tuple(step.token for step in self.written)
 
     @property
     def logprob(self) -> float:
         """Natural log of the probability that the free model writes exactly these tokens."""
-        return math.fsum(step.logprob for step in self.steps)
+        return math.fsum(step.logprob for step in self.written)
 
     @property
     def forced_share(self) -> float:
         """Share of the tokens that the guide left no choice about; 0 for an empty answer."""
-        return sum(step.source == "guide" for step in self.steps) / max(1, len(self.steps))
+        forced = sum(step.source == "guide" for step in self.steps)
+        return forced / max(1, len(self.written))

@@ -7,10 +7,17 @@ matters.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+from weighbridge.local_engine.guides.protocol import Guide, State
+from weighbridge.local_engine.vocabulary import Vocabulary
+
+# Where a guide allows more tokens than this, none of them is the only way to go on.
+_MAX_COMPARED = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,3 +85,40 @@ def distribution(logits: Tensor, sampling: Sampling) -> Tensor:
     if sampling.min_p > 0.0:
         probs = probs.where(probs >= sampling.min_p * probs.max(), 0.0)
     return probs / probs.sum()
+
+
+def preferring_long(bias: Tensor, guide: Guide, state: State, vocabulary: Vocabulary) -> Tensor:
+    """A guide's bias with tokens set aside that only begin what a longer one spells whole.
+
+    A token is set aside where, behind it, the guide allows nothing but the rest of an allowed
+    longer token: whichever is taken, the text is the same. Behind "bug" of "bug" and "bugfix" there
+    is a choice, so both stay.
+
+    Args:
+        bias: float32 [V], of `guide` in `state`.
+        guide: the guide.
+        state: where it is.
+        vocabulary: of the model.
+    """
+    table = vocabulary.token_bytes
+    texts = {i: table[i] for i in (bias > -torch.inf).nonzero().flatten().tolist() if table[i]}
+    if len(texts) > _MAX_COMPARED:
+        return bias
+    aside = [
+        token
+        for token, text in texts.items()
+        if any(
+            len(longer) > len(text)
+            and longer.startswith(text)
+            and _must_follow(longer[len(text) :], guide, guide.advance(state, token), table)
+            for longer in texts.values()
+        )
+    ]
+    return bias.index_fill(0, torch.tensor(aside, dtype=torch.int64), -torch.inf)
+
+
+def _must_follow(rest: bytes, guide: Guide, state: State, table: Sequence[bytes]) -> bool:
+    """Whether all that a guide allows is a beginning of `rest`, or begins with it."""
+    allowed = (guide.bias(state) > -torch.inf).nonzero().flatten().tolist()
+    texts = [table[token] for token in allowed]
+    return bool(texts) and all(t and (rest.startswith(t) or t.startswith(rest)) for t in texts)

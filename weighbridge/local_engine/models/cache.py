@@ -40,20 +40,24 @@ class KVCache:
         """No tokens; `like` is [num_layers, num_kv_heads, 0, head_size], of the type to keep."""
         return cls(_Buffer(like, like, 0), 0)
 
-    def extended(self, count: int, *, is_branch: bool) -> KVCache:
-        """This cache with room for `count` more tokens, to be written layer by layer.
+    def extended(self, count: int, kept: int) -> KVCache:
+        """This cache with room for more tokens, to be written layer by layer.
 
         Args:
-            count: at least 1.
-            is_branch: the tokens are a packed tree: whatever is appended next overwrites them.
+            count: how many; at least 1.
+            kept: how many of them, from the first on, will be kept; whatever is appended next may
+                overwrite the others.
         """
         total = self.num_tokens + count
         buffer = self._buffer
         if buffer.used != self.num_tokens or buffer.keys.shape[2] < total:
             buffer = self._copied(total)
-        if not is_branch:
-            buffer.used = total
+        buffer.used = self.num_tokens + kept
         return KVCache(buffer, total, count)
+
+    def prefix(self, num_tokens: int) -> KVCache:
+        """The cache of the first tokens alone."""
+        return KVCache(self._buffer, num_tokens)
 
     def write(self, layer: int, keys: Tensor, values: Tensor) -> None:
         """Keep the newest tokens' keys and values of a layer, each [num_new, Hkv, D]."""

@@ -94,7 +94,7 @@ class Llama:
         ids = torch.cat([read.ids for read in reads]).to(self._device)
         positions = torch.cat([view.positions for view in views]).to(self._device)
         slots = [
-            Slot(read.past.extended(len(read.ids), is_branch=read.parents is not None), view.sees)
+            Slot(read.past.extended(len(read.ids), view.kept), view.sees)
             for read, view in zip(reads, views, strict=True)
         ]
         turn = rotation(self.config, positions, self._dtype)
@@ -102,7 +102,10 @@ class Llama:
         for index, block in enumerate(self._blocks):
             x = block.forward(x, index, slots, turn)
         hidden = rms_norm(x, self._norm, self.config.norm_eps)
-        caches = [cache for cache, _ in slots]
+        caches = [
+            cache.prefix(read.past.num_tokens + view.kept)
+            for (cache, _), read, view in zip(slots, reads, views, strict=True)
+        ]
         parts = torch.split(hidden, [len(read.ids) for read in reads])
         return list(zip(parts, caches, strict=True))
 
@@ -118,6 +121,7 @@ class _View:
 
     positions: Tensor  # int64 [N]
     sees: Tensor | None  # bool [N, N]; None where one token sees everything
+    kept: int  # how many of the first ones are plain text, each behind the one before
 
 
 def _view(read: Read, max_positions: int, device: torch.device) -> _View:
@@ -127,7 +131,12 @@ def _view(read: Read, max_positions: int, device: torch.device) -> _View:
     needed = int(positions.max()) + 1
     if needed > max_positions:
         raise ContextTooLong(needed, max_positions)
-    return _View(positions, None if count == 1 else sees.to(device))
+    kept = count if read.parents is None else _chain(read.parents.tolist())
+    return _View(positions, None if count == 1 else sees.to(device), kept)
+
+
+def _chain(parents: Sequence[int]) -> int:
+    return next((i for i, parent in enumerate(parents) if parent != i - 1), len(parents))
 
 
 def _visibility(count: int, parents: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -16,6 +16,10 @@ class Cache(Protocol):
         """How many tokens have been read."""
         ...
 
+    def prefix(self, num_tokens: int) -> Cache:
+        """What the model remembers of the first of them alone."""
+        ...
+
 
 class LanguageModel(Protocol):
     """A causal language model over token ids."""
@@ -46,8 +50,8 @@ class LanguageModel(Protocol):
                 `past`. None: each follows the one before, plain causal text.
 
         Returns:
-            One row [N, D] for each token, to be given to `logits`, and the longer cache (only
-            useful for plain text: the branches of a tree lie side by side in it).
+            One row [N, D] for each token, to be given to `logits`, and the longer cache. Of a tree
+            it holds the first tokens alone, as far as each follows the one before.
 
         Raises:
             ContextTooLong: more positions than the model has.

@@ -62,7 +62,7 @@ class Smoother:
         qkv, output = _Watched(block.qkv), _Watched(block.output)
         gate_up, down = _Watched(block.gate_up), _Watched(block.down)
         cache = KVCache.empty(torch.empty(1, c.num_kv_heads, 0, c.head_size))
-        slot = Slot(cache.extended(len(self._x), is_branch=False), self._sees)
+        slot = Slot(cache.extended(len(self._x), kept=len(self._x)), self._sees)
         watched = replace(block, qkv=qkv, output=output, gate_up=gate_up, down=down)
         self._x = watched.forward(self._x, 0, [slot], self._turn)
 

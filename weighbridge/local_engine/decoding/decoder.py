@@ -1,0 +1,236 @@
+"""The decode loop: several answers grow at once, each under its own guide, none seeing another.
+
+One pass of the model takes each answer a token further, or a whole forced run. Which token comes is
+decided from raw logits and the guide's bias alone; see `sampling` for the order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from weighbridge.errors import ContextTooLong, DeadEnd, EngineError, Truncated
+from weighbridge.local_engine.decoding.account import Accountant
+from weighbridge.local_engine.decoding.generation import Finish, Generation, Step
+from weighbridge.local_engine.decoding.sampling import Sampling, distribution, preferring_long
+from weighbridge.local_engine.guides.protocol import Guide, State
+from weighbridge.local_engine.models.protocol import LanguageModel, Read, read_batch
+from weighbridge.local_engine.scoring import Prompt
+from weighbridge.local_engine.vocabulary import Vocabulary
+
+MAX_ANSWERS = 16  # that grow at once
+
+OnStep = Callable[[int, Step], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One answer to be written.
+
+    Args:
+        prompt: what stands before it.
+        guide: what the answer must look like, bound to the model's vocabulary.
+        sampling: how tokens are chosen.
+        max_tokens: of the answer, forced ones included.
+        stop: the answer ends before the first of these strings.
+        num_candidates: listed beside each token; 0 for none.
+        skip_bytes: so many at the beginning repeat the prompt, see `healing`.
+
+    Raises:
+        ValueError: no tokens at all, or an empty stop string.
+    """
+
+    prompt: Prompt
+    guide: Guide
+    sampling: Sampling
+    max_tokens: int
+    stop: tuple[str, ...] = ()
+    num_candidates: int = 0
+    skip_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        if self.max_tokens < 1:
+            raise ValueError(f"max_tokens must be 1 or more, not {self.max_tokens}")
+        if not all(self.stop):
+            raise ValueError("a stop string must not be empty")
+
+
+def decode(
+    model: LanguageModel,
+    vocabulary: Vocabulary,
+    requests: Sequence[Request],
+    on_step: OnStep | None = None,
+) -> list[Generation | EngineError]:
+    """Write the answers to all requests.
+
+    Args:
+        model: the model that has read the prompts.
+        vocabulary: of it.
+        requests: any number.
+        on_step: called with the index of a request and its newest token, as soon as it is there.
+
+    Returns:
+        For each request its answer, or why there is none: `DeadEnd`, `Truncated`, `ContextTooLong`,
+        or another `EngineError`. An answer never depends on the other requests.
+    """
+    results: list[Generation | EngineError] = []
+    for start in range(0, len(requests), MAX_ANSWERS):
+        writers = [
+            _Writer(request, request.prompt.after(model), vocabulary, start + index, on_step)
+            for index, request in enumerate(requests[start : start + MAX_ANSWERS])
+        ]
+        while growing := [writer for writer in writers if writer.result is None]:
+            _grow(model, growing)
+        results += [writer.result for writer in writers if writer.result is not None]
+    return results
+
+
+def _grow(model: LanguageModel, writers: Sequence[_Writer]) -> None:
+    """Take each answer one choice further."""
+    reads = [(writer, ids) for writer in writers if (ids := writer.choose(model.max_positions))]
+    if not reads:
+        return
+    passes = read_batch(model, [Read(torch.tensor(ids), writer.cache) for writer, ids in reads])
+    logits = model.logits(torch.cat([hidden for hidden, _ in passes]))
+    parts = torch.split(logits, [len(ids) for _, ids in reads])
+    for (writer, _), (_, cache), rows in zip(reads, passes, parts, strict=True):
+        writer.take(rows, cache)
+
+
+class _Writer:
+    """One answer in the making.
+
+    `choose` decides on tokens, the model reads them, and `take` is told what it says after each.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        logits: Tensor,
+        vocabulary: Vocabulary,
+        index: int,
+        on_step: OnStep | None,
+    ) -> None:
+        self.cache = request.prompt.cache
+        self.result: Generation | EngineError | None = None
+        self._request, self._vocabulary = request, vocabulary
+        self._index, self._on_step = index, on_step
+        self._account = Accountant(vocabulary.token_bytes, request.num_candidates)
+        self._random = torch.Generator().manual_seed(request.sampling.seed)
+        self._state: State = request.guide.init()
+        self._logits = logits  # of the next token
+        self._run: tuple[int, ...] = ()  # forced, being read, not yet accounted for
+        self._was_drawn = False  # whether a token was chosen before the run
+        self._written, self._steps, self._passes = bytearray(), list[Step](), 0
+
+    def choose(self, max_positions: int) -> list[int]:
+        """The tokens to read next; none where the answer has ended, one way or the other."""
+        try:
+            tokens = self._choose()
+        except EngineError as error:
+            self.result = error
+            return []
+        needed = self.cache.num_tokens + len(tokens)
+        if tokens and needed > max_positions:
+            self.result = ContextTooLong(needed, max_positions)
+            return []
+        return tokens
+
+    def take(self, rows: Tensor, cache: Any) -> None:
+        """Learn what the model says after each token of the last choice, float32 [N, V]."""
+        # Each token of the run is accounted for by the row before it.
+        before = rows if self._was_drawn else torch.cat([self._logits[None], rows])
+        self.cache, self._logits, self._passes = cache, rows[-1], self._passes + 1
+        try:
+            self._account_for_run(before)
+        except EngineError as error:
+            self.result = error
+
+    def _choose(self) -> list[int]:
+        guide, tokens = self._request.guide, list[int]()
+        self._run = guide.forced(self._state)
+        self._was_drawn = not self._run
+        if self._was_drawn:
+            bias = guide.bias(self._state)
+            tokens = [self._drawn(bias)]
+            self._append(tokens[0], self._logits, bias, "model")
+            if self.result is not None:
+                return []
+            self._run = guide.forced(self._state)
+        room = self._request.max_tokens - len(self._steps)
+        is_cut, self._run = len(self._run) >= room, self._run[:room]
+        tokens += self._run
+        if self._run and (is_cut or self._ends_behind_run()):
+            del tokens[-1]  # nothing comes behind it, so it need not be read
+        if not tokens:
+            self._account_for_run(self._logits[None])
+        return tokens
+
+    def _account_for_run(self, before: Tensor) -> None:
+        for token, logits in zip(self._run, before, strict=False):
+            if self.result is None:  # a stop string may end the answer within the run
+                self._append(token, logits, self._request.guide.bias(self._state), "guide")
+
+    def _ends_behind_run(self) -> bool:
+        guide, state = self._request.guide, self._state
+        for token in self._run:
+            state = guide.advance(state, token)
+        return guide.finished(state)
+
+    def _drawn(self, bias: Tensor) -> int:
+        """A token, chosen among those that the guide allows."""
+        if not bool((bias > -torch.inf).any()):
+            raise DeadEnd(len(self._steps), self._guide_name)
+        sampling = self._request.sampling
+        if sampling.prefer_long:
+            bias = preferring_long(bias, self._request.guide, self._state, self._vocabulary)
+        probabilities = distribution(self._logits + bias, sampling)
+        return int(torch.multinomial(probabilities, 1, generator=self._random))
+
+    def _append(
+        self, token: int, logits: Tensor, bias: Tensor, source: Literal["model", "guide"]
+    ) -> None:
+        step = self._account.step(token, logits, bias, source)
+        self._steps.append(step)
+        if self._on_step is not None:
+            self._on_step(self._index, step)
+        self._state = self._request.guide.advance(self._state, token)
+        if token in self._vocabulary.eos_ids:
+            self._finish("eos")
+            return
+        self._written += step.text
+        stop_at = self._stop_at()
+        if stop_at is not None:
+            del self._written[stop_at:]
+            self._finish("stop")
+        elif self._request.guide.finished(self._state):
+            self._finish("guide")
+        elif len(self._steps) >= self._request.max_tokens:
+            if self._request.guide.is_hard:
+                raise Truncated(self._request.max_tokens, self._guide_name)
+            self._finish("length")
+
+    def _stop_at(self) -> int | None:
+        """Where the first stop string begins in what was written."""
+        found = (
+            self._written.find(stop.encode(), self._request.skip_bytes)
+            for stop in self._request.stop
+        )
+        return min((place for place in found if place >= 0), default=None)
+
+    def _finish(self, finish: Finish) -> None:
+        text = bytes(self._written[self._request.skip_bytes :])
+        self.result = Generation(
+            text=text.decode(errors="replace"),
+            steps=tuple(self._steps),
+            finish=finish,
+            forward_passes=self._passes,
+        )
+
+    @property
+    def _guide_name(self) -> str:
+        return type(self._request.guide).__name__
