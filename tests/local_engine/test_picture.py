@@ -147,19 +147,17 @@ def hidden(text: str, *, keep: str = "\n") -> set[str]:
 # Totals
 
 
-def test_totals_are_those_of_the_generation(real: Explanation) -> None:
-    """Where nothing was given before, the written tokens are all there are."""
-    generation = real.generation
-    assert real.logprob == generation.logprob
-    assert real.forced_share == generation.forced_share == 5 / 20
-    assert real.mean_surprisal_bits * 20 * math.log(2) == pytest.approx(-generation.logprob)
+def test_mean_surprisal_says_how_likely_the_answer_was(real: Explanation) -> None:
+    """As many bits a token as the whole has."""
+    total_bits = real.mean_surprisal_bits * len(real.generation.steps)
+    assert total_bits * math.log(2) == pytest.approx(-real.generation.logprob)
 
 
 def test_answer_is_never_likelier_than_its_path(real: Explanation) -> None:
     """A token is one of those allowed, so its probability is at most their mass."""
     steps = real.generation.steps
     assert math.exp(real.log_path_mass) == pytest.approx(math.prod(one.mass for one in steps))
-    assert real.logprob <= real.log_path_mass <= 0
+    assert real.generation.logprob <= real.log_path_mass <= 0
     assert real.hardest is not None
     assert steps[real.hardest].mass == min(one.mass for one in steps)
 
@@ -168,10 +166,9 @@ def test_prefill_is_shown_and_counts_for_nothing(real: Explanation) -> None:
     given_before = (step(b"{", source="prefill", logprob=-50.0, mass=1e-9),) * 2
     steps = given_before + real.generation.steps
     longer = replace(real, generation=replace(real.generation, steps=steps))
-    assert longer.logprob == real.logprob
     assert longer.log_path_mass == real.log_path_mass
     assert longer.mean_surprisal_bits == real.mean_surprisal_bits
-    assert longer.forced_share == real.forced_share
+    assert [t.value for t in totals(longer)] == [t.value for t in totals(real)]
     assert real.hardest is not None
     assert longer.hardest == real.hardest + 2
     assert [cell.source for cell in cells(longer)[:3]] == ["given", "given", cells(real)[0].source]
@@ -319,7 +316,17 @@ def test_without_a_guide_only_a_written_end_is_called_one() -> None:
     """A control token among the candidates is no end of text."""
     free = cells(explained([b"a"], guide=""))[0]
     assert free.all_free[1] == "10 % control 8"
-    assert "no guide" in explained([b"a"], guide="").text()
+    text = explained([b"a"], guide="").text()
+    assert "no guide" in text
+    assert "path mass" not in text
+    assert "path mass" in explained([b"a"]).text()
+
+
+@pytest.mark.parametrize(("mass", "pulled"), [(1.0, "nowhere"), (0.9, "hardest")])
+def test_guide_that_took_nothing_away_did_not_pull(mass: float, pulled: str) -> None:
+    explanation = explained([b"a"])
+    generation = replace(explanation.generation, steps=(step(b"a", mass=mass),))
+    assert f"the guide pulled {pulled}" in replace(explanation, generation=generation).text()
 
 
 @pytest.mark.parametrize("colours", [LEVEL_COLOURS, page_style._DARK])

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from weighbridge.local_engine.decoding.generation import Candidate, Finish, Step
+from weighbridge.local_engine.decoding.generation import (
+    Candidate,
+    Finish,
+    Generation,
+    Step,
+)
 from weighbridge.local_engine.picture.explanation import Explanation
 from weighbridge.local_engine.picture.visible import spelled, visible
 
+CERTAIN = "100 %"
 END = "end"  # of text: the one token that spells nothing
 SOURCES = {"model": "chosen", "guide": "forced", "prefill": "given"}
 
@@ -105,35 +112,40 @@ def cells(explanation: Explanation) -> tuple[Cell, ...]:
 
 def totals(explanation: Explanation) -> tuple[Total, ...]:
     """The whole answer in numbers."""
-    hardest, steps = explanation.hardest, explanation.generation.steps
+    generation, hardest = explanation.generation, explanation.hardest
     rows = [
         Total(
             name="tokens",
-            value=f"{len(explanation.written):,}",
-            meaning=_sources(steps, explanation.forced_share),
+            value=f"{len(generation.written):,}",
+            meaning=_sources(generation),
         ),
         Total(
             name="free probability",
-            value=share(explanation.logprob),
-            meaning=f"that the free model writes exactly this ({explanation.logprob:z.1f} nats)",
+            value=share(generation.logprob),
+            meaning=f"that the free model writes exactly this ({generation.logprob:z.1f} nats)",
         ),
         Total(
             name="mean surprisal",
             value=f"{explanation.mean_surprisal_bits:z.1f} bit",
             meaning="a token, to the free model",
         ),
-        Total(
-            name="path mass",
-            value=share(explanation.log_path_mass),
-            meaning="product of what the guide left of the probability at each token",
-        ),
     ]
-    if hardest is not None:
-        token = cells(explanation)[hardest].token
-        where = f"left at token {hardest + 1}, {token}: there the guide pulled hardest"
-        mass = steps[hardest].mass
-        rows.append(Total(name="least mass", value=share_of(mass), meaning=where))
-    finish = explanation.generation.finish
+    if explanation.guide and hardest is not None:
+        token, mass = cells(explanation)[hardest].token, share_of(generation.steps[hardest].mass)
+        pulled = "the guide pulled nowhere" if mass == CERTAIN else "there the guide pulled hardest"
+        rows += [
+            Total(
+                name="path mass",
+                value=share(explanation.log_path_mass),
+                meaning="what the guide left at each token, multiplied",
+            ),
+            Total(
+                name="least mass",
+                value=mass,
+                meaning=f"left at token {hardest + 1}, {token}: {pulled}",
+            ),
+        ]
+    finish = generation.finish
     rows.append(Total(name="finish", value=finish, meaning=_FINISHES[finish]))
     return tuple(rows)
 
@@ -168,7 +180,7 @@ def share(logprob: float) -> str:
         return f"{digit}e{exponent}" if digit < 10 else f"1e{exponent + 1}"
     percent = 100 * min(math.exp(logprob), 1.0)
     if percent >= 99.95:
-        return "100 %"
+        return CERTAIN
     decimals = 1 if percent >= 95 else max(0, 1 - math.floor(math.log10(percent)))
     return f"{percent:.{decimals}f} %"
 
@@ -220,13 +232,11 @@ def _end_ids(steps: Iterable[Step], *, is_guided: bool) -> frozenset[int]:
     return frozenset(ends)
 
 
-def _sources(steps: Iterable[Step], forced_share: float) -> str:
-    counts = dict.fromkeys(SOURCES, 0)
-    for step in steps:
-        counts[step.source] += 1
+def _sources(generation: Generation) -> str:
+    counts = Counter(step.source for step in generation.steps)
     parts = [
         f"{counts['model']:,} chosen by the model",
-        f"{counts['guide']:,} forced by the guide ({share_of(forced_share)})",
+        f"{counts['guide']:,} forced by the guide ({share_of(generation.forced_share)})",
     ]
     if counts["prefill"]:
         parts.append(f"{counts['prefill']:,} given before")

@@ -129,8 +129,8 @@ def _legend(canvas: Canvas, y: float, num_left_out: int) -> None:
         more = f"… and {num_left_out:,} more tokens, which are not drawn."
         canvas.text(_MARGIN + _GUTTER, y, more, size=12, weight="bold")
     explained = (
-        "written: the redder, the more it surprised the free model; dashed, the guide left no "
-        "choice.  allowed: their number, their probability, the likeliest."
+        "written: the redder, the more it surprised the free model; dashed, the text was "
+        "forced.  allowed: their number, their probability, the likeliest."
         "  free: without the guide."
     )
     canvas.text(_MARGIN, y + 24, explained, size=11.5, colour=DIM, width=_WIDTH - 2 * _MARGIN)

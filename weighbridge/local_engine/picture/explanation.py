@@ -35,25 +35,10 @@ class Explanation:
     prompt: str = field(default="", repr=False)
 
     @property
-    def written(self) -> tuple[Step, ...]:
-        """The tokens without the prefill."""
-        return tuple(step for step in self.generation.steps if step.source != "prefill")
-
-    @property
-    def forced_share(self) -> float:
-        """Share of the written tokens that the guide left no choice about; 0 for none written."""
-        forced = sum(step.source == "guide" for step in self.written)
-        return forced / max(1, len(self.written))
-
-    @property
-    def logprob(self) -> float:
-        """Natural log of the probability that the free model writes exactly these tokens, ≤ 0."""
-        return math.fsum(step.logprob for step in self.written)
-
-    @property
     def mean_surprisal_bits(self) -> float:
         """Bits for each written token; 0 for none written."""
-        return math.fsum(s.surprisal_bits for s in self.written) / max(1, len(self.written))
+        written = self.generation.written
+        return math.fsum(step.surprisal_bits for step in written) / max(1, len(written))
 
     @property
     def log_path_mass(self) -> float:
@@ -62,7 +47,7 @@ class Explanation:
         The importance weight of this answer as a sample of the free model held to the guide
         (Loula et al. 2025). It is the mass along this path, not that of all allowed answers.
         """
-        masses = [min(step.mass, 1.0) for step in self.written]  # float32 sums may pass 1
+        masses = [min(step.mass, 1.0) for step in self.generation.written]
         return math.fsum(map(math.log, masses)) if all(masses) else -math.inf
 
     @property
@@ -105,8 +90,8 @@ class Explanation:
             "guide": self.guide,
             "prompt_tokens": self.prompt_tokens,
             "forward_passes": self.generation.forward_passes,
-            "forced_share": self.forced_share,
-            "logprob": self.logprob,
+            "forced_share": self.generation.forced_share,
+            "logprob": self.generation.logprob,
             "mean_surprisal_bits": self.mean_surprisal_bits,
             "log_path_mass": path_mass if math.isfinite(path_mass) else None,
             "hardest": self.hardest,

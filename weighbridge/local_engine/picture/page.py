@@ -43,10 +43,10 @@ _PAGE = """\
 {bands}
 <section aria-label="Legend" class="legend">
 <p><b>written</b>: the token; the redder, the more it surprised the free model. A dashed line:
-the guide left no choice. <b>allowed</b>: how many tokens the guide allowed, how much of the free
-model's probability was on them, and the likeliest of them. <b>free</b>: probability, rank and
-surprisal of the token without the guide, and the likeliest token of all. Hold the pointer over a
-cell for the next best.</p>
+the guide had left no choice of text. <b>allowed</b>: how many tokens the guide allowed, how much of
+the free model's probability was on them, and the likeliest of them. <b>free</b>: probability, rank
+and surprisal of the token without the guide, and the likeliest token of all. Hold the pointer over
+a cell for the next best.</p>
 <ul aria-label="Surprisal in bits">{legend}</ul>
 </section>
 <dl class="totals">{totals}</dl>

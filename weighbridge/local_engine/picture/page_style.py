@@ -59,7 +59,7 @@ td b { display: block; font-size: .92rem; font-variant-numeric: tabular-nums; wh
 .legend p b { color: var(--ink); }
 .legend ul { display: flex; flex-wrap: wrap; gap: .4rem; margin: 0; padding: 0; list-style: none; }
 .legend li { padding: .15rem .6rem; border-radius: 4px; }
-.totals { display: grid; grid-template-columns: repeat(auto-fit, minmax(13rem, 1fr)); gap: .7rem;
+.totals { display: grid; grid-template-columns: repeat(auto-fit, minmax(11rem, 1fr)); gap: .7rem;
   margin: 1.5rem 0 0; }
 .totals div { padding: .6rem .8rem; background: var(--card); border: 1px solid var(--line);
   border-radius: 6px; }
