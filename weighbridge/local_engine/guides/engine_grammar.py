@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 # The last such line wins, so it comes after whatever a grammar says itself.
 _BYTE_COMPLETE = '\n%llguidance {"no_forcing": true}\n'
 
+# How the engine's error begins where no token of the vocabulary fits.
+NO_WAY_ON = "NoExtension"
+
 _MAX_PROBLEM = 200  # characters; what the engine says after that is the grammar
 _PLACE = re.compile(r"^(?:at )?\d+\(\d+\): (?:failed to compile JSON schema: )?")
 
@@ -41,7 +44,7 @@ def compiled(text: str, tokenizer: LLTokenizer, limits: LLParserLimits | None = 
     mask = matcher.compute_bitmask()  # what never ends, and what is too large, only shows here
     if matcher.is_error():
         problem = problem_of(matcher)
-        is_empty = problem.startswith(("Unsatisfiable", "NoExtension"))
+        is_empty = problem.startswith(("Unsatisfiable", NO_WAY_ON))
         raise Uncompilable("it describes no answer" if is_empty else problem, is_empty=is_empty)
     bits = int.from_bytes(mask, "little")
     for token in tokenizer.eos_tokens:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from weighbridge.errors import EngineError
-from weighbridge.local_engine.guides.engine_grammar import problem_of
+from weighbridge.local_engine.guides.engine_grammar import NO_WAY_ON, problem_of
 from weighbridge.local_engine.guides.grammar_tables import tables_of
 from weighbridge.local_engine.guides.json_text import JsonText
 from weighbridge.local_engine.vocabulary import Vocabulary
@@ -140,6 +140,9 @@ class GrammarGuide:
         # It may be a word longer than the vocabulary.
         raw = np.frombuffer(matcher.compute_bitmask(), np.uint8)[: len(self._tables.spelling)]
         if matcher.is_error():
+            problem = problem_of(matcher)
+            if problem.startswith(NO_WAY_ON):
+                return bytes(len(self._only_ends))  # a dead end, which is for others to report
             raise self._failure(matcher)
         packed = raw & self._tables.spelling
         if matcher.is_accepting():

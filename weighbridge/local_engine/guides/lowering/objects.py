@@ -15,7 +15,7 @@ from weighbridge.local_engine.guides.lowering.keywords import (
     is_restriction,
     types_of,
 )
-from weighbridge.local_engine.guides.lowering.patterns import Untranslatable, one_of, translated
+from weighbridge.local_engine.guides.lowering.patterns import Untranslatable, translated
 
 Lower: TypeAlias = Callable[[Node], Lowered]
 
@@ -149,14 +149,28 @@ def _named(
     """`propertyNames`, as a pattern beside which no further names are allowed."""
     if out:
         raise Inexpressible("propertyNames", "beside `patternProperties`")
-    pattern = _pattern_of_names(document.child(node, "propertyNames"))
     names = [*parts, *(name for name in required if name not in parts)]
-    # The translation is Rust's spelling of it; nothing that Python reads differently is in ASCII.
+    listed = _listed_names(node.schema["propertyNames"])
+    if listed is not None:
+        # Not as a pattern: when each has been used, no name would be left after a comma.
+        names += [name for name in listed if name not in names]
     allowed = {name for name in names if _is_name(node.schema["propertyNames"], name)}
     parts = {name: parts.get(name, more) if name in allowed else False for name in names}
-    if pattern is None:
-        return parts, False, out
-    return parts, False, {"patternProperties": {pattern: more}}
+    pattern = None
+    if listed is None:
+        pattern = _pattern_of_names(document.child(node, "propertyNames"))
+    return parts, False, out if pattern is None else {"patternProperties": {pattern: more}}
+
+
+def _listed_names(schema: Any) -> list[str] | None:
+    """The names that a schema may allow, if it lists them."""
+    if isinstance(schema, bool) or {k for k in schema if is_restriction(k)} - {"type"} not in (
+        {"enum"},
+        {"const"},
+    ):
+        return None
+    values = schema["enum"] if "enum" in schema else [schema["const"]]
+    return [value for value in values if isinstance(value, str)]
 
 
 def _pattern_of_names(names: Node) -> str | None:
@@ -180,10 +194,6 @@ def _pattern_of_names(names: Node) -> str | None:
     if rules <= {"minLength", "maxLength"}:
         longest = int(schema["maxLength"]) if "maxLength" in schema else ""
         return f"^(?s:.{{{int(schema.get('minLength', 0))},{longest}}})$"
-    if rules in ({"enum"}, {"const"}):
-        values = schema["enum"] if "enum" in schema else [schema["const"]]
-        texts = [value for value in values if isinstance(value, str)]
-        return one_of(texts) if texts else None
     raise Inexpressible("propertyNames", "no single pattern says which names it allows")
 
 

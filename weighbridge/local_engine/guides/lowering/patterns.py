@@ -69,11 +69,6 @@ def literal(text: str) -> str:
     return "".join(_char(ord(c)) for c in text)
 
 
-def one_of(texts: list[str]) -> str:
-    """The pattern of exactly these texts."""
-    return f"^(?:{'|'.join(map(literal, texts))})$"
-
-
 def none_of(texts: list[str]) -> str:
     """The pattern of every other text than these."""
     return f"^(?:{_others(sorted(set(texts)))})$"
