@@ -1,0 +1,226 @@
+"""`weighbridge explain`: one answer of the local engine, token by token."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from weighbridge.cli.inputs import InputFormat, read_tickets
+from weighbridge.cli.options import ConfigOption, JsonOption
+from weighbridge.cli.output import print_json, stderr, stdout, usage
+from weighbridge.config import build_task
+from weighbridge.errors import ExtraMissing, JsonInvalid
+from weighbridge.schemas.strict_json import loads
+from weighbridge.schemas.ticket import Ticket
+from weighbridge.settings import LocalSettings, Settings, load_settings
+
+if TYPE_CHECKING:
+    from weighbridge.local_engine.chat_template import Message
+    from weighbridge.local_engine.decoding.sampling import Sampling
+    from weighbridge.local_engine.engine import Engine
+    from weighbridge.local_engine.guides.protocol import Spec
+    from weighbridge.local_engine.picture.explanation import Explanation
+
+
+def explain(
+    text: Annotated[str, typer.Argument(help="A ticket; '-' reads standard input.")],
+    choice: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="Instead of triage's answers: one of these texts."),
+    ] = None,
+    schema: Annotated[
+        Path | None, typer.Option(help="Instead: JSON that this JSON Schema permits.")
+    ] = None,
+    regex: Annotated[str | None, typer.Option(help="Instead: what this pattern matches.")] = None,
+    free: Annotated[
+        bool, typer.Option("--free", help="Instead: what the model writes to triage's prompt.")
+    ] = False,
+    max_tokens: Annotated[int, typer.Option(min=1, help="Limit of the answer.")] = 256,
+    temperature: Annotated[float, typer.Option(min=0.0, help="0 takes the likeliest.")] = 0.0,
+    seed: Annotated[int, typer.Option(help="Of the random numbers, above temperature 0.")] = 0,
+    model: Annotated[
+        str | None, typer.Option(help="Instead of the configured one: a known name or a GGUF file.")
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Also write a page to this file.")] = None,
+    png: Annotated[Path | None, typer.Option(help="Also write an image to this file.")] = None,
+    force: Annotated[bool, typer.Option(help="Overwrite existing files.")] = False,
+    as_json: JsonOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Show an answer token by token: what came out, what was allowed, what the model thought.
+
+    The text is a ticket in triage's own prompt; with --choice, --schema or --regex it is all that
+    the model reads. The local engine answers alone, without the label prior.
+    """
+    _check_files([path for path in (html, png) if path is not None], force=force)
+    if png is not None and importlib.util.find_spec("matplotlib") is None:
+        raise ExtraMissing("plot", "matplotlib")
+    if sum((choice is not None, schema is not None, regex is not None, free)) > 1:
+        usage("--choice, --schema, --regex and --free exclude each other")
+    settings = load_settings(config)
+    local = _local(settings, model)
+    ticket = _ticket(text)
+    _check_engine(local)
+    question = _question(settings, ticket, choice, schema, regex, free=free)
+    sampling = _sampling(temperature, seed)
+    with stderr().status("reading the weights"):
+        engine = _engine(local)
+    with stderr().status("writing the answer"):
+        explanation = engine.explain(
+            question.messages, question.guide, sampling=sampling, max_tokens=max_tokens
+        )
+    explanation = replace(
+        explanation, model=local.model, guide=question.guide_name, prompt=question.text
+    )
+    if as_json:
+        print_json(explanation.to_json())
+    else:
+        stdout().print(explanation)
+    _write(explanation, html, png)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Question:
+    """What the model reads, and what it may answer; without a guide, anything."""
+
+    system: str
+    user: str
+    guide: Spec | None
+    guide_name: str
+
+    @property
+    def text(self) -> str:
+        """What the model reads, for people."""
+        return "\n\n".join(filter(None, (self.system, self.user)))
+
+    @property
+    def messages(self) -> list[Message]:
+        from weighbridge.local_engine.chat_template import Message
+
+        turns = [Message("system", self.system)] if self.system else []
+        return [*turns, Message("user", self.user)]
+
+
+def _question(
+    settings: Settings,
+    ticket: Ticket,
+    choice: str | None,
+    schema: Path | None,
+    regex: str | None,
+    *,
+    free: bool,
+) -> _Question:
+    from weighbridge.local_engine import guides
+
+    if choice is not None:
+        options = [option.strip() for option in choice.split(",")]
+        if not all(options):
+            usage("--choice has an empty text; separate the texts by one comma each")
+        return _alone(ticket, guides.choice(options), "choice")
+    if schema is not None:
+        return _alone(ticket, guides.json_schema(_read_schema(schema)), "json_schema")
+    if regex is not None:
+        return _alone(ticket, guides.regex(regex), "regex")
+    task = build_task(settings)
+    prompt = task.prompt(ticket)
+    if free:
+        return _Question(system=prompt.system, user=prompt.user, guide=None, guide_name="")
+    assert task.language is not None  # the answers of the built-in task can be listed
+    guide = guides.finite(task.language)
+    return _Question(system=prompt.system, user=prompt.user, guide=guide, guide_name=task.name)
+
+
+def _alone(ticket: Ticket, guide: Spec, name: str) -> _Question:
+    """A text that is all of the prompt."""
+    return _Question(system="", user=ticket.text, guide=guide, guide_name=name)
+
+
+def _read_schema(path: Path) -> Any:
+    try:
+        schema = loads(path.read_text("utf-8"))
+    except OSError as error:
+        usage(f"{path} cannot be read: {error.strerror}")
+    except (UnicodeError, JsonInvalid) as error:
+        problem = str(error) if isinstance(error, JsonInvalid) else "not UTF-8"
+        usage(f"{path}: {problem}")
+    if not isinstance(schema, dict | bool):
+        usage(f"{path}: a JSON Schema is an object, or true or false")
+    return schema
+
+
+def _local(settings: Settings, model: str | None) -> LocalSettings:
+    """How the local engine is configured, in the order in which providers are asked."""
+    configured = (p for p in settings.asked if isinstance(p, LocalSettings))
+    local = next(configured, LocalSettings(kind="local"))
+    return local if model is None else local.model_copy(update={"model": model})
+
+
+def _sampling(temperature: float, seed: int) -> Sampling:
+    from weighbridge.local_engine.decoding.sampling import Sampling
+
+    try:
+        return Sampling(temperature=temperature, seed=seed)
+    except ValueError as error:
+        usage(str(error))
+
+
+def _check_engine(local: LocalSettings) -> None:
+    from weighbridge.providers.local import LocalProvider
+
+    LocalProvider(model=local.model, prior=None).check()
+
+
+def _engine(local: LocalSettings) -> Engine:
+    from weighbridge.local_engine.engine import Engine
+
+    return Engine.load(
+        local.model,
+        prior=None,  # has no part in what is written, and takes a while to load
+        threads=local.threads,
+        max_ticket_tokens=local.max_ticket_tokens,
+    )
+
+
+def _check_files(paths: list[Path], *, force: bool) -> None:
+    """Everything that can be known of the files before the model has worked for them."""
+    for path in paths:
+        if path.exists() and not force:
+            usage(f"{path} exists; --force overwrites it")
+        if not path.absolute().parent.is_dir():
+            usage(f"{path} cannot be written: there is no such folder")
+    if len(paths) > len({path.absolute() for path in paths}):
+        usage("--html and --png name the same file")
+
+
+def _write(explanation: Explanation, html: Path | None, png: Path | None) -> None:
+    from weighbridge.local_engine.picture.whole_file import write_whole
+
+    for path in (html, png):
+        if path is None:
+            continue
+        try:
+            if path is html:
+                write_whole(path, explanation.html().encode())
+            else:
+                explanation.png(path)
+        except OSError as error:
+            usage(f"{path} cannot be written: {error.strerror}")
+        stderr().print(f"wrote {path}")
+
+
+def _ticket(text: str) -> Ticket:
+    if text == "-":
+        if typer.get_text_stream("stdin").isatty():
+            usage("weighbridge explain TEXT, or give '-' and a ticket on standard input")
+        (found,) = read_tickets(Path("-"), InputFormat.TEXT)
+        assert isinstance(found, Ticket)  # plain text is always one
+        ticket = found
+    else:
+        ticket = Ticket.of(text, where="TEXT")
+    if ticket.is_empty:
+        usage("the ticket is empty: there is nothing to explain")
+    return ticket
