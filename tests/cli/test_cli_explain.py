@@ -90,6 +90,20 @@ def test_own_labels_of_the_configuration_are_the_answers(explain, home):
     assert texts <= {'{"category": "bug"}', '{"category": "low"}'}
 
 
+def test_long_ticket_is_cut_as_triage_cuts_it(explain, home):
+    """By the limit of the configured engine; what is all of the prompt is never cut."""
+    local = '[[provider]]\nname = "offline"\nkind = "local"\nmax_ticket_tokens = 64\n'
+    with (home / "weighbridge.toml").open("a") as config:
+        config.write(local)
+    long, longer = (
+        explain("a bug " * count, "--json").lines[0]["prompt_tokens"] for count in (1000, 2000)
+    )
+    whole = explain("a bug " * 2000, "--choice", "bug,low")
+    assert long == longer
+    assert (whole.code, whole.out) == (1, "")
+    assert "tokens are needed" in whole.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "allowed", "guide"),
     [

@@ -19,9 +19,8 @@ from weighbridge.schemas.ticket import Ticket
 from weighbridge.settings import LocalSettings, Settings, load_settings
 
 if TYPE_CHECKING:
-    from weighbridge.local_engine.chat_template import Message
     from weighbridge.local_engine.decoding.sampling import Sampling
-    from weighbridge.local_engine.engine import Engine
+    from weighbridge.local_engine.engine import Engine, PromptLike
     from weighbridge.local_engine.guides.protocol import Spec
     from weighbridge.local_engine.picture.explanation import Explanation
 
@@ -71,7 +70,10 @@ def explain(
         engine = _engine(local)
     with stderr().status("writing the answer"):
         explanation = engine.explain(
-            question.messages, question.guide, sampling=sampling, max_tokens=max_tokens
+            _prompt(engine, question, local.max_ticket_tokens),
+            question.guide,
+            sampling=sampling,
+            max_tokens=max_tokens,
         )
     explanation = replace(
         explanation, model=local.model, guide=question.guide_name, prompt=question.text
@@ -96,13 +98,6 @@ class _Question:
     def text(self) -> str:
         """What the model reads, for people."""
         return "\n\n".join(filter(None, (self.system, self.user)))
-
-    @property
-    def messages(self) -> list[Message]:
-        from weighbridge.local_engine.chat_template import Message
-
-        turns = [Message("system", self.system)] if self.system else []
-        return [*turns, Message("user", self.user)]
 
 
 def _question(
@@ -183,6 +178,19 @@ def _engine(local: LocalSettings) -> Engine:
         threads=local.threads,
         max_ticket_tokens=local.max_ticket_tokens,
     )
+
+
+def _prompt(engine: Engine, question: _Question, max_ticket_tokens: int) -> PromptLike:
+    """What triage would have the model read, a long ticket cut in the middle; or a text alone."""
+    from weighbridge.local_engine.chat_template import Message
+    from weighbridge.local_engine.tickets import cut_middle
+
+    if not question.system or engine.chat is None:
+        return [Message("user", question.text)]
+    text = engine.chat.user_text(question.user, question.system)
+    ticket, _ = cut_middle(engine.vocabulary, text, max_ticket_tokens)
+    before = engine.chat.before_user(question.system)
+    return [*before, *ticket, *engine.chat.after_user(question.system)]
 
 
 def _check_files(paths: list[Path], *, force: bool) -> None:
