@@ -19,7 +19,7 @@ _MAX_PROBLEM = 200  # characters; what the engine says after that is the grammar
 _PLACE = re.compile(r"^(?:at )?\d+\(\d+\): (?:failed to compile JSON schema: )?")
 
 
-class Uncompilable(Exception):  # it says what happened
+class Uncompilable(Exception):
     """A grammar that the engine does not take.
 
     Args:

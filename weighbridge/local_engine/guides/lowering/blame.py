@@ -36,7 +36,8 @@ def blamed(document: Document, fails: Callable[[Node], bool]) -> tuple[Node, str
                 break
     if isinstance(node.schema, bool):
         return node, "false"
-    keywords = [keyword for keyword in node.schema if is_restriction(keyword)]
+    # Without its type, nearly every schema has some value: it is the last to be blamed.
+    keywords = sorted(filter(is_restriction, node.schema), key="type".__eq__)
     for keyword in keywords:
         rest = {name: value for name, value in node.schema.items() if name != keyword}
         if next(trials, None) is not None and not fails(dataclasses.replace(node, schema=rest)):
@@ -60,5 +61,7 @@ def _parts(node: Node, document: Document) -> Iterator[Node]:
     for keyword in _MAPS:
         for name in schema.get(keyword, ()):
             yield document.child(node, keyword, name)
+    if isinstance(schema.get("not"), dict) and "not" in schema["not"]:
+        yield document.child(node, "not", "not")
     if "$ref" in schema:
         yield document.target(node)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from weighbridge.errors import TaskInvalid
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError
+
+from weighbridge.errors import SchemaRefused, TaskInvalid
 from weighbridge.local_engine.guides.lowering.arrays import arrays
 from weighbridge.local_engine.guides.lowering.disjoint import are_disjoint
 from weighbridge.local_engine.guides.lowering.document import Document, Draft, Node
@@ -106,7 +110,8 @@ class Lowering:
         except Inexpressible as reason:
             listed = self._listed(node)
             if listed is None:
-                raise node.refusal(reason.keyword, reason.problem) from None
+                place = reason.place or node
+                raise place.refusal(reason.keyword, reason.problem) from None
             return listed
 
     def _part(self, node: Node) -> Lowered:
@@ -238,12 +243,17 @@ class Lowering:
             return None
         rest = {k: v for k, v in node.schema.items() if k not in {"$schema", *definitions}}
         try:
+            Draft202012Validator.check_schema(rest | definitions)
             found = language(rest | definitions)
-        except (TaskInvalid, RecursionError):
+        except (SchemaError, TaskInvalid, RecursionError):
             return None
         if found is None or found.count > _MAX_LISTED:
             return None
-        return {"enum": [json.loads(text) for text in found.strings()]}
+        listed = {"enum": [json.loads(text) for text in found.strings()]}
+        try:
+            return values(dataclasses.replace(node, schema=listed))
+        except SchemaRefused:
+            return None
 
 
 def _keywords_in(schema: Any) -> list[str]:

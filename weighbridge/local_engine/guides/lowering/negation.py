@@ -97,6 +97,9 @@ class Negation:
                     if is_restriction(name) and not _is_trivial(name, value)
                 )
             )
+        except Inexpressible as reason:
+            reason.place = reason.place or node
+            raise
         finally:
             self._open.discard(id(schema))
 

@@ -27,12 +27,18 @@ _DEPENDS = IN_PLACE - {"$ref", "allOf", "not", "dependentRequired"}
 _MORE = {"patternProperties", "additionalProperties", "unevaluatedProperties"}
 
 
-class Inexpressible(Exception):  # it says what happened
-    """A keyword whose meaning here the engine has no grammar for."""
+class Inexpressible(Exception):
+    """A keyword whose meaning here the engine has no grammar for.
 
-    def __init__(self, keyword: str, problem: str) -> None:
-        super().__init__(keyword, problem)
-        self.keyword, self.problem = keyword, problem
+    Args:
+        keyword: its name.
+        problem: why.
+        place: where it stands, if that is not where it was met.
+    """
+
+    def __init__(self, keyword: str, problem: str, place: Node | None = None) -> None:
+        super().__init__(keyword, problem, place)
+        self.keyword, self.problem, self.place = keyword, problem, place
 
 
 def objects(node: Node, document: Document, lower: Lower) -> dict[str, Any]:
@@ -56,6 +62,8 @@ def objects(node: Node, document: Document, lower: Lower) -> dict[str, Any]:
         more = lower(document.child(node, "additionalProperties"))
     elif "unevaluatedProperties" in schema:
         parts, more = _unevaluated(node, document, lower, parts)
+    if more is True:
+        patterns = {name: part for name, part in patterns.items() if part is not True}
     out: dict[str, Any] = {}
     # The engine reads a name in `properties` by that alone; a pattern that fits it holds as well.
     if patterns:

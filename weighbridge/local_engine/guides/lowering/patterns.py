@@ -42,7 +42,7 @@ _GROUP = re.compile(r"\((?:\?:|\?P?<[A-Za-z_]\w*>)?")
 _SPECIAL = frozenset(r"\.+*?()|[]{}^$/#&-~")
 
 
-class Untranslatable(Exception):  # it says what happened
+class Untranslatable(Exception):
     """A pattern that the engine has no equal for, or that is none."""
 
 
