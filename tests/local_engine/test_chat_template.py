@@ -14,7 +14,6 @@ from tiny_model import SPECIALS, tiny_tokenizer
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
 from weighbridge.errors import EngineError
-from weighbridge.local_engine.chat import ChatML
 from weighbridge.local_engine.chat_template import CHATML, ChatTemplate, Message
 from weighbridge.local_engine.tokenizer import ByteTokenizer
 
@@ -295,7 +294,11 @@ def test_model_without_template_reads_chatml_if_it_can():
 def test_chatml_is_what_it_was(source, system, text):
     """Token for token the prompts that calibrations were made with."""
     tiny = tiny_tokenizer()
-    old, new = ChatML(tiny), ChatTemplate(source, tiny)
-    assert new.before_user(system) == old.before_user(system)
-    assert new.user_text(text, system) == text
-    assert new.after_user(system) == old.before_answer("")
+    template, (_, start, end) = ChatTemplate(source, tiny), range(3)
+    newline = tiny.encode("\n")
+    assert template.before_user(system) == [
+        *(start, *tiny.encode(f"system\n{system}"), end, *newline),
+        *(start, *tiny.encode("user\n")),
+    ]
+    assert template.user_text(text, system) == text
+    assert template.after_user(system) == [end, *newline, start, *tiny.encode("assistant\n")]

@@ -38,9 +38,9 @@ def folder_files(path: Path) -> list[Path]:
     index = path / _INDEX
     weights = [path / "model.safetensors"]
     if index.is_file():
-        names = sorted(set(_json(index)["weight_map"].values()))
-        if any(Path(name).name != name for name in names):
-            raise ModelCorrupt(str(index), "names a file outside the folder")
+        names = sorted(set(_json(index).get("weight_map", {}).values()))
+        if not names or any(Path(name).name != name for name in names):
+            raise ModelCorrupt(str(index), "names no file of the folder")
         weights = [index, *(path / name for name in names)]
     missing = [file for file in (path / "config.json", *weights) if not file.is_file()]
     if missing:
@@ -200,7 +200,10 @@ def _optional(path: Path) -> dict[str, Any]:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    found = json.loads(path.read_text("utf-8"))
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except ValueError:
+        found = None
     if not isinstance(found, dict):
         raise ModelCorrupt(str(path), "not a JSON object")
     return found
