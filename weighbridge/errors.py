@@ -177,12 +177,12 @@ class DeadEnd(EngineError):
 
     hint = "The guide, or what its parts demand together, cannot be met by this vocabulary."
 
-    def __init__(self, num_tokens: int, guide: str) -> None:
-        super().__init__(num_tokens, guide)
-        self.num_tokens, self.guide = num_tokens, guide
+    def __init__(self, num_tokens: int) -> None:
+        super().__init__(num_tokens)
+        self.num_tokens = num_tokens
 
     def __str__(self) -> str:
-        return f"{self.guide} allows nothing after {self.num_tokens} tokens of the answer"
+        return f"the guide allows nothing after {self.num_tokens} tokens of the answer"
 
 
 class Truncated(EngineError):
@@ -190,12 +190,12 @@ class Truncated(EngineError):
 
     hint = "Raise max_tokens, or bound lengths in the schema (maxLength, maxItems)."
 
-    def __init__(self, max_tokens: int, guide: str) -> None:
-        super().__init__(max_tokens, guide)
-        self.max_tokens, self.guide = max_tokens, guide
+    def __init__(self, max_tokens: int) -> None:
+        super().__init__(max_tokens)
+        self.max_tokens = max_tokens
 
     def __str__(self) -> str:
-        return f"{self.guide} was not finished after {self.max_tokens} tokens"
+        return f"the guided answer was not whole after {self.max_tokens} tokens"
 
 
 class PullFailed(EngineError):

@@ -9,6 +9,7 @@ import tiny_model
 from hypothesis import settings
 
 from weighbridge.errors import ModelMissing
+from weighbridge.local_engine.chat_template import ChatTemplate
 from weighbridge.local_engine.engine import Engine
 from weighbridge.local_engine.models.convert import Precision
 from weighbridge.local_engine.models.llama import Llama
@@ -31,7 +32,8 @@ def tiny_tokenizer() -> ByteTokenizer:
 
 @pytest.fixture(scope="session")
 def tiny_engine(tiny: Llama, tiny_tokenizer: ByteTokenizer) -> Engine:
-    return Engine(tiny, tiny_tokenizer, fingerprint="tiny", max_ticket_tokens=64)
+    chat = ChatTemplate("", tiny_tokenizer)
+    return Engine(tiny, tiny_tokenizer, chat=chat, fingerprint="tiny", max_ticket_tokens=64)
 
 
 @pytest.fixture(scope="session")

@@ -10,10 +10,11 @@ import torch
 from naive_scoring import option_log_probs
 
 from weighbridge.errors import ModelMissing, ModelUnknown
-from weighbridge.local_engine.chat import ChatML
-from weighbridge.local_engine.engine import _NO_TICKET, Engine
+from weighbridge.local_engine.chat_template import ChatTemplate
+from weighbridge.local_engine.engine import Engine
 from weighbridge.local_engine.prior import LabelText
 from weighbridge.local_engine.spellings import Text
+from weighbridge.local_engine.tickets import _NO_TICKET
 from weighbridge.local_engine.weighing import MODEL_WEIGHT, FieldSpec
 from weighbridge.schemas.finite import judged_fields, language
 from weighbridge.schemas.task import Task
@@ -52,11 +53,11 @@ def assert_same_weights(one, other):
 
 def naive_log_probs(engine, ticket):
     """Of the first field's options, each by a pass over the whole prompt."""
-    chat, words = ChatML(engine.tokenizer), language(SCHEMA)
-    prompt = [*chat.before_user(SYSTEM), *chat.user(ticket, 64)[0]]
-    prompt += chat.before_answer(words.parts[0].text)
+    chat, encode, words = engine.chat, engine.vocabulary.encode, language(SCHEMA)
+    prompt = [*chat.before_user(SYSTEM), *encode(ticket), *chat.after_user(SYSTEM)]
+    prompt += encode(words.parts[0].text)
     texts = [Text(o.stem, o.closer) for o in words.choices[0].options]
-    each = option_log_probs(engine.model, engine.tokenizer, prompt, texts)
+    each = option_log_probs(engine.model, engine.vocabulary, prompt, texts)
     return torch.tensor(each, dtype=torch.float64)
 
 
@@ -75,8 +76,8 @@ def test_first_field_is_weighed_as_the_prompt_has_it(tiny_engine):
 
 def test_ticket_is_weighed_the_same_however_often_it_comes(tiny, tiny_tokenizer):
     """Caches of tasks change nothing, even where many tasks push each other out."""
-    engine = Engine(tiny, tiny_tokenizer, fingerprint="tiny")
-    fresh = Engine(tiny, tiny_tokenizer, fingerprint="tiny")
+    chat = ChatTemplate("", tiny_tokenizer)
+    engine, fresh = (Engine(tiny, tiny_tokenizer, chat=chat) for _ in range(2))
     first = weighed(engine, "It broke.")
     for number in range(20):
         weighed(engine, "Another.", system=f"{SYSTEM} {number}")
@@ -208,4 +209,4 @@ def test_real_engine_reads_a_megabyte(models):
     """To its limit; the rest costs no forward pass."""
     result = weighed(models, "My invoice is wrong. " * 50_000)
     assert result.ticket_tokens > 200_000
-    assert result.read_tokens == models.max_ticket_tokens
+    assert result.read_tokens == 1024

@@ -156,7 +156,7 @@ def test_real_model_is_that_of_transformers(exact_models, tickets):
     assert (missing, unexpected) == (["lm_head.weight"], [])  # tied
     rows = (tickets / "banking77-draw0" / "dev.jsonl").read_text("utf-8").splitlines()[:20]
     for row in rows:
-        ids = torch.tensor(exact_models.tokenizer.encode(json.loads(row)["body"]))
+        ids = torch.tensor(exact_models.vocabulary.encode(json.loads(row)["body"]))
         with torch.inference_mode():
             wanted = reference(ids[None]).logits[0].log_softmax(-1)
         hidden, _ = exact_models.model.forward(ids, exact_models.model.empty_cache())

@@ -16,7 +16,7 @@ from tiny_model import tiny_llama, tiny_tokenizer
 
 from weighbridge.errors import EngineError
 from weighbridge.local_engine import scoring
-from weighbridge.local_engine.chat import ChatML
+from weighbridge.local_engine.chat_template import Message
 from weighbridge.local_engine.logprobs import log_probs
 from weighbridge.local_engine.models.llama import Llama
 from weighbridge.local_engine.scoring import Branch, ChoiceScores, Prompt, Scorer
@@ -291,11 +291,12 @@ def test_option_without_tokens_is_an_error(tiny):
 @pytest.fixture(scope="module")
 def triage_prompt(exact_models):
     task = Task.triage()
-    chat = ChatML(exact_models.tokenizer)
-    ticket, _ = chat.user("I was charged twice for the Team plan. Refund please.", 1024)
+    chat, encode = exact_models.chat, exact_models.vocabulary.encode
+    ticket = encode("I was charged twice for the Team plan. Refund please.")
     first = task.language.parts[0]
     assert isinstance(first, Literal)
-    return [*chat.before_user(task.system), *ticket, *chat.before_answer(first.text)]
+    before, after = chat.before_user(task.system), chat.after_user(task.system)
+    return [*before, *ticket, *after, *encode(first.text)]
 
 
 @pytest.mark.models
@@ -303,14 +304,14 @@ def test_all_objects_of_the_triage_task_are_scored_like_alone(exact_models, tria
     """The 24 objects: every category, and every priority behind every category."""
     first, literal, second = Task.triage().language.parts[1:4]
     texts = [tuple(Text(o.stem, o.closer) for o in choice.options) for choice in (first, second)]
-    encode = exact_models.tokenizer.encode
+    encode = exact_models.vocabulary.encode
     branches = [Branch(prefix=(), texts=texts[0])]
     for option in first.options:
         behind = option.text.removeprefix(option.stem) + literal.text
         prefix = (*encode(option.stem), *encode(behind))
         branches.append(Branch(prefix=prefix, texts=texts[1]))
     assert sum(len(branch.texts) for branch in branches[1:]) == 24
-    model, tokenizer = exact_models.model, exact_models.tokenizer
+    model, tokenizer = exact_models.model, exact_models.vocabulary
     assert_like_naive(model, tokenizer, triage_prompt, branches, atol=1e-3)
 
 
@@ -320,16 +321,16 @@ def test_twenty_banking_labels_are_scored_like_alone(exact_models, tickets):
     words = language({"enum": names})
     assert words is not None
     options = words.choices[0].options
-    chat = ChatML(exact_models.tokenizer)
-    prompt = [*chat.before_user("Sort it."), *chat.user("My card is gone", 99)[0]]
-    prompt += chat.before_answer('{"category": "')
+    turns = [Message("system", "Sort it."), Message("user", "My card is gone")]
+    prompt = exact_models.chat.render(turns)
+    prompt += exact_models.vocabulary.encode('{"category": "')
     branch = Branch(prefix=(), texts=tuple(Text(o.stem, o.closer) for o in options))
-    assert_like_naive(exact_models.model, exact_models.tokenizer, prompt, [branch], atol=1e-3)
+    assert_like_naive(exact_models.model, exact_models.vocabulary, prompt, [branch], atol=1e-3)
 
 
 @pytest.mark.models
 def test_awkward_labels_are_scored_like_alone_by_the_real_model(exact_models):
     """The real vocabulary has merges of its own, such as a full stop with a quote."""
     branch = Branch(prefix=(), texts=tuple(quoted(label) for label in AWKWARD))
-    prompt = exact_models.tokenizer.encode('The label is: "')
-    assert_like_naive(exact_models.model, exact_models.tokenizer, prompt, [branch], atol=1e-3)
+    prompt = exact_models.vocabulary.encode('The label is: "')
+    assert_like_naive(exact_models.model, exact_models.vocabulary, prompt, [branch], atol=1e-3)

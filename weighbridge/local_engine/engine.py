@@ -1,75 +1,86 @@
-"""The local engine: reads a ticket and weighs every answer of a finite language."""
+"""The local engine: writes under guides, weighs finite languages exactly, and shows its work."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import torch
 
+from weighbridge.errors import EngineError
 from weighbridge.local_engine.catalogue import cache_folder, locate
-from weighbridge.local_engine.chat import ChatML
+from weighbridge.local_engine.chat_template import ChatTemplate, Message
+from weighbridge.local_engine.decoding.decoder import OnStep, Request, decode
+from weighbridge.local_engine.decoding.generation import Generation
+from weighbridge.local_engine.decoding.healing import taken_back
+from weighbridge.local_engine.decoding.sampling import Sampling
 from weighbridge.local_engine.encoder import Encoder
-from weighbridge.local_engine.language import is_foreign
-from weighbridge.local_engine.models.cache import KVCache
+from weighbridge.local_engine.guides.logit_bias import soft
+from weighbridge.local_engine.guides.protocol import Guide, Spec
 from weighbridge.local_engine.models.convert import Precision, converted
-from weighbridge.local_engine.models.llama import Llama
 from weighbridge.local_engine.models.load import best_device, load_generator, precision_for
-from weighbridge.local_engine.prior import LabelPoints, LabelPrior
+from weighbridge.local_engine.models.protocol import LanguageModel
+from weighbridge.local_engine.posterior import Posterior, near_miss_mass, of_texts, posterior
+from weighbridge.local_engine.prefix_cache import PrefixCache
+from weighbridge.local_engine.prior import LabelPrior
 from weighbridge.local_engine.scoring import Prompt, Scorer, Scores
-from weighbridge.local_engine.tokenizer import ByteTokenizer
-from weighbridge.local_engine.weighing import FieldSpec, Weights, weigh
+from weighbridge.local_engine.tickets import TicketWeigher, Weighed
+from weighbridge.local_engine.vocabulary import Vocabulary
+from weighbridge.local_engine.weighing import FieldSpec
 from weighbridge.schemas.finite import FiniteLanguage, Literal
 
-_NO_TICKET = "Hello, please help me. Thanks."  # all of a ticket but what it is about
-_MAX_TASKS = 8  # prompts whose caches are kept
+if TYPE_CHECKING:
+    from weighbridge.local_engine.picture.explanation import Explanation
 
+# Plain text to go on with, a conversation, or token ids.
+PromptLike: TypeAlias = str | Sequence[Message] | Sequence[int]
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Weighed:
-    """An answer, its weights, and how much of the ticket was read.
-
-    Args:
-        weights: the answer and its fields.
-        is_foreign: the ticket is in a language that the label prior does not know.
-        ticket_tokens: length of the ticket.
-        read_tokens: how many of them the language model read.
-    """
-
-    weights: Weights
-    is_foreign: bool
-    ticket_tokens: int
-    read_tokens: int
+GREEDY = Sampling()
 
 
 class Engine:
-    """A generator, its tokenizer, and a label prior if there is one.
+    """A language model, its vocabulary, and what they can do together.
 
     One call at a time: a second thread must wait or have an engine of its own.
 
     Args:
         model: the generator.
-        tokenizer: of the generator; must know ChatML.
+        vocabulary: of it, in the width of its logits.
+        chat: how it writes conversations; None for a model that knows none.
         fingerprint: of weights and precision; what is calibrated for one holds for no other.
-        prior: None leaves the generator alone.
-        max_ticket_tokens: longer tickets are cut in the middle.
+        prior: a label prior for `weigh`; None leaves the generator alone.
+        max_ticket_tokens: `weigh` cuts longer tickets in the middle.
+
+    Raises:
+        EngineError: model and vocabulary do not fit together.
     """
 
     def __init__(
         self,
-        model: Llama,
-        tokenizer: ByteTokenizer,
+        model: LanguageModel,
+        vocabulary: Vocabulary,
         *,
-        fingerprint: str,
+        chat: ChatTemplate | None = None,
+        fingerprint: str = "",
         prior: LabelPrior | None = None,
         max_ticket_tokens: int = 1024,
     ) -> None:
-        self.model, self.tokenizer, self.prior = model, tokenizer, prior
-        self.fingerprint, self.max_ticket_tokens = fingerprint, max_ticket_tokens
-        self._chat = ChatML(tokenizer)
-        self._scorer = Scorer(model, tokenizer)
-        self._tasks: dict[Hashable, _TaskCache] = {}
+        if vocabulary.vocab_size != model.vocab_size:
+            raise EngineError(
+                f"the vocabulary has {vocabulary.vocab_size} tokens, the model's logits are "
+                f"{model.vocab_size} wide; give the vocabulary the width of the logits"
+            )
+        self.model, self.vocabulary, self.chat, self.prior = model, vocabulary, chat, prior
+        self.fingerprint = fingerprint
+        self._scorer, self._prompts = Scorer(model, vocabulary), PrefixCache(model)
+        self._free: Guide = soft().bind(vocabulary)
+        self._tickets = None
+        if chat is not None:
+            self._tickets = TicketWeigher(
+                model, vocabulary, chat, self._scorer, prior, max_ticket_tokens
+            )
 
     @classmethod
     def load(
@@ -84,7 +95,7 @@ class Engine:
         """Load models by known name or by path.
 
         Args:
-            generator: a known name or a GGUF file.
+            generator: a known name, a GGUF file, or a folder of safetensors.
             prior: a known name or the folder of a sentence encoder; None for none.
             precision: of the generator; None for int8 on a CPU, bfloat16 on a GPU.
             threads: torch threads, for the whole process; None leaves torch's own choice.
@@ -103,82 +114,248 @@ class Engine:
         return cls(
             loaded.model,
             loaded.tokenizer,
+            chat=loaded.chat(),
             fingerprint=loaded.fingerprint,
             prior=None if encoder is None else LabelPrior(encoder),
             max_ticket_tokens=max_ticket_tokens,
         )
 
+    def generate(
+        self,
+        prompt: PromptLike,
+        guide: Spec | None = None,
+        *,
+        sampling: Sampling = GREEDY,
+        max_tokens: int = 256,
+        stop: Sequence[str] = (),
+        prefill: str = "",
+        heal: bool = True,
+        num_candidates: int = 0,
+        on_step: OnStep | None = None,
+    ) -> Generation:
+        """Write one answer.
+
+        Args:
+            prompt: plain text to go on with, a conversation, or token ids.
+            guide: what the answer must look like, from `weighbridge.local_engine.guides`; None lets
+                the model write freely.
+            sampling: how tokens are chosen; greedy unless you say otherwise.
+            max_tokens: of the answer, prefill excluded.
+            stop: the answer ends before the first of these strings.
+            prefill: the answer's first words, given; the guide begins behind them.
+            heal: let the last token of a plain prompt or of the prefill merge with what follows.
+            num_candidates: to list beside each token, as a trace; 0 for none.
+            on_step: called with 0 and each token as soon as it is there.
+
+        Raises:
+            SchemaRefused, TaskInvalid: the guide cannot be had; nothing has been read then.
+            DeadEnd: the guide allows no token.
+            Truncated: max_tokens came before a guided answer was whole.
+            ContextTooLong: prompt and answer are longer than what the model can read.
+            EngineError: anything else that is wrong with the model.
+            ValueError: an argument outside its range.
+
+        Every token is accounted for, premask:
+
+        >>> import torch
+        >>> from weighbridge.local_engine import guides
+        >>> from weighbridge.local_engine.models.module import ModuleModel
+        >>> from weighbridge.local_engine.vocabulary import TableVocabulary
+        >>> words = TableVocabulary([b"yes", b"no", b"perhaps", b"?", b""], eos_ids={4})
+        >>> table = torch.tensor([[0.0, 1.0, 3.0, 0.0, 0.0]]).expand(5, 5)
+        >>> model = ModuleModel(torch.nn.Embedding.from_pretrained(table), 5, 64)
+        >>> answer = Engine(model, words).generate("?", guides.choice(["yes", "no"]), heal=False)
+        >>> answer.text, answer.steps[0].rank, round(answer.steps[0].mass, 3)
+        ('no', 2, 0.143)
+        """
+        (answer,) = self.generate_many(
+            [prompt],
+            guide,
+            sampling=sampling,
+            max_tokens=max_tokens,
+            stop=stop,
+            prefill=prefill,
+            heal=heal,
+            num_candidates=num_candidates,
+            on_step=on_step,
+        )
+        if isinstance(answer, EngineError):
+            raise answer
+        return answer
+
+    def generate_many(
+        self,
+        prompts: Sequence[PromptLike],
+        guide: Spec | None = None,
+        *,
+        samples: int = 1,
+        sampling: Sampling = GREEDY,
+        max_tokens: int = 256,
+        stop: Sequence[str] = (),
+        prefill: str = "",
+        heal: bool = True,
+        num_candidates: int = 0,
+        on_step: OnStep | None = None,
+    ) -> list[Generation | EngineError]:
+        """Write answers to several prompts at once; each is what `generate` would have written.
+
+        Args:
+            prompts: any number.
+            guide: for all of them; bound once.
+            samples: answers to each prompt, the seed going up by one from each to the next.
+            sampling: see `generate`.
+            max_tokens: the same.
+            stop: the same.
+            prefill: the same.
+            heal: the same.
+            num_candidates: the same.
+            on_step: called with the index of an answer and its newest token.
+
+        Returns:
+            The answers to the first prompt, then those to the second, and so on; where there is
+            none, the error that `generate` would have raised.
+
+        Raises:
+            SchemaRefused, TaskInvalid, ValueError: see `generate`.
+        """
+        if samples < 1:
+            raise ValueError(f"samples must be 1 or more, not {samples}")
+        bound = self._free if guide is None else guide.bind(self.vocabulary)
+        jobs = [self._job(prompt, bound, prefill, heal=heal) for prompt in prompts]
+        requests = [
+            Request(
+                prompt=job.prompt,
+                guide=job.guide,
+                sampling=replace(sampling, seed=sampling.seed + sample),
+                max_tokens=max_tokens,
+                stop=tuple(stop),
+                num_candidates=num_candidates,
+                skip_bytes=job.skip_bytes,
+            )
+            for job in jobs
+            for sample in range(samples)
+        ]
+        answers = decode(self.model, self.vocabulary, requests, on_step)
+        return [
+            answer
+            if isinstance(answer, EngineError)
+            else replace(answer, text=prefill + answer.text)
+            for answer in answers
+        ]
+
+    def posterior(
+        self,
+        prompt: PromptLike,
+        language: FiniteLanguage | Sequence[str],
+        *,
+        with_near_misses: bool = False,
+    ) -> Posterior:
+        """Score every member of a finite language exactly; nothing is sampled.
+
+        Args:
+            prompt: what stands before the answer.
+            language: from `weighbridge.schemas.finite.language`, its first literal being given; or
+                texts, each closed by end of text.
+            with_near_misses: also weigh the options in other case, number and spacing.
+
+        Raises:
+            TaskInvalid: no texts, or one twice.
+            ContextTooLong, EngineError: see `generate`.
+        """
+        if not isinstance(language, FiniteLanguage):
+            language = of_texts(language)
+        scaffold = language.parts[0].text if isinstance(language.parts[0], Literal) else ""
+        ids = [*self._ids(prompt), *self.vocabulary.encode(scaffold)]
+        scores = Scores(partial(self._scorer.score, self._prompts.prompt(ids)))
+        found = posterior(language, scores, self.vocabulary.encode)
+        if with_near_misses:
+            found = replace(found, near_misses=near_miss_mass(language, scores))
+        return found
+
+    def explain(
+        self,
+        prompt: PromptLike,
+        guide: Spec | None = None,
+        *,
+        sampling: Sampling = GREEDY,
+        max_tokens: int = 256,
+        prefill: str = "",
+        num_candidates: int = 5,
+    ) -> Explanation:
+        """Write one answer and show, token by token, what was allowed and what the model thought.
+
+        Args:
+            prompt: see `generate`, which also says what is raised.
+            guide: the same.
+            sampling: the same.
+            max_tokens: the same.
+            prefill: the same.
+            num_candidates: to list beside each token.
+
+        Returns:
+            What has `text()`, `html()` and `png(path)`, and prints itself with rich.
+        """
+        from weighbridge.local_engine.picture.explanation import Explanation
+
+        answer = self.generate(
+            prompt,
+            guide,
+            sampling=sampling,
+            max_tokens=max_tokens,
+            prefill=prefill,
+            num_candidates=num_candidates,
+        )
+        return Explanation(
+            generation=answer,
+            prompt_tokens=len(self._ids(prompt)),
+            model=self.fingerprint,
+            guide="" if guide is None else type(guide).__name__,
+        )
+
     def weigh(
         self, system: str, ticket: str, language: FiniteLanguage, fields: Sequence[FieldSpec]
     ) -> Weighed:
-        """Weigh every answer to one ticket.
+        """Weigh every answer to one ticket, the label prior included.
 
         Args:
             system: the instructions, equal for every ticket of a task; read once.
             ticket: plain text; what looks like a control token in it is plain text too.
             language: the answers.
             fields: the fields to report.
+
+        Raises:
+            EngineError: the model knows no conversations, or see `generate`.
         """
-        task = self._task(system, language, fields)
-        user, ticket_tokens = self._chat.user(ticket, self.max_ticket_tokens)
-        opinions = {}
-        if self.prior is not None:
-            opinions = self.prior.opinions(ticket, task.points)
-        weights = weigh(
-            language,
-            fields,
-            opinions,
-            encode=self.tokenizer.encode,
-            scores=self._scores(task.prefix, [*user, *task.before_answer]),
-            baseline=task.baseline,
-        )
-        return Weighed(
-            weights=weights,
-            is_foreign=self.prior is not None and is_foreign(ticket),
-            ticket_tokens=ticket_tokens,
-            read_tokens=min(ticket_tokens, self.max_ticket_tokens),
-        )
+        if self._tickets is None:
+            raise EngineError("tickets are weighed in a conversation; the model has no template")
+        return self._tickets.weigh(system, ticket, language, fields)
 
-    def _task(
-        self, system: str, language: FiniteLanguage, fields: Sequence[FieldSpec]
-    ) -> _TaskCache:
-        key = _key(system, language, fields)
-        if key not in self._tasks:
-            first = language.parts[0] if language.parts else None
-            scaffold = first.text if isinstance(first, Literal) else ""
-            ids = torch.tensor(self._chat.before_user(system))
-            _, prefix = self.model.forward(ids, self.model.empty_cache())
-            points = {}
-            if self.prior is not None:
-                points = {
-                    spec.path: self.prior.points(spec.labels) for spec in fields if spec.labels
-                }
-            before_answer = self._chat.before_answer(scaffold)
-            empty = self._scores(prefix, [*self.tokenizer.encode(_NO_TICKET), *before_answer])
-            if len(self._tasks) >= _MAX_TASKS:
-                del self._tasks[next(iter(self._tasks))]
-            self._tasks[key] = _TaskCache(prefix, before_answer, points, empty)
-        return self._tasks[key]
+    def _ids(self, prompt: PromptLike) -> list[int]:
+        """The tokens of a prompt; at least one."""
+        if isinstance(prompt, str):
+            ids = self.vocabulary.encode(prompt)
+        elif all(isinstance(part, int) for part in prompt):
+            ids = [part for part in prompt if isinstance(part, int)]
+        elif self.chat is None:
+            raise EngineError("the model knows no conversations; give it plain text")
+        else:
+            ids = self.chat.render([part for part in prompt if isinstance(part, Message)])
+        if not ids:
+            raise ValueError("the prompt is empty; give the model at least one token to read")
+        return ids
 
-    def _scores(self, prefix: KVCache, ids: list[int]) -> Scores:
-        """The scores after a prompt, given what all tickets share and the rest of it."""
-        return Scores(partial(self._scorer.score, Prompt(prefix, tuple(ids))))
+    def _job(self, prompt: PromptLike, guide: Guide, prefill: str, *, heal: bool) -> _Job:
+        ids = [*self._ids(prompt), *self.vocabulary.encode(prefill)]
+        owed = b""
+        # A conversation ends where its template says: nothing to heal but the prefill's end.
+        if heal and (prefill or isinstance(prompt, str)):
+            ids, guide, owed = taken_back(ids, guide, self.vocabulary)
+        return _Job(self._prompts.prompt(ids), guide, len(owed))
 
 
-@dataclass(frozen=True, slots=True)
-class _TaskCache:
-    """What all tickets of a task share."""
+class _Job(NamedTuple):
+    """A prompt, the guide of what comes behind it, and how many bytes of it are written again."""
 
-    prefix: KVCache
-    before_answer: list[int]
-    points: dict[tuple[str, ...], LabelPoints]
-    baseline: Scores
-
-
-def _key(system: str, language: FiniteLanguage, fields: Sequence[FieldSpec]) -> Hashable:
-    """What a task's cache depends on; options as their texts, since objects cannot be keys."""
-    texts = tuple(
-        part.text if isinstance(part, Literal) else tuple(option.text for option in part.options)
-        for part in language.parts
-    )
-    return system, texts, tuple((spec.path, spec.labels) for spec in fields)
+    prompt: Prompt
+    guide: Guide
+    skip_bytes: int

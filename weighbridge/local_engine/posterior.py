@@ -21,8 +21,9 @@ from dataclasses import dataclass
 import torch
 
 from weighbridge.decision import Json
+from weighbridge.errors import TaskInvalid
 from weighbridge.local_engine.scoring import Branch, ChoiceScores, Scores
-from weighbridge.local_engine.spellings import Text
+from weighbridge.local_engine.spellings import END_OF_TEXT, Text
 from weighbridge.schemas.finite import Choice, FiniteLanguage, Option, Path
 
 MAX_BRANCHES = 512  # beginnings that are followed from one choice to the next
@@ -55,6 +56,9 @@ class Posterior:
             spelling, dropped ones included in the upper one: the *language mass*.
         decision_mass: raw probability of the tokens that may begin the first choice.
         dropped: raw probability of the beginnings that were not followed; 0 where all were.
+        near_misses: (low, high), bounds of the raw probability that the first choice is answered
+            with one of its options in other case, number or spacing: high, where the model means an
+            option and writes it wrongly. None if it was not asked for.
     """
 
     language: FiniteLanguage
@@ -62,6 +66,7 @@ class Posterior:
     mass: tuple[float, float]
     decision_mass: float
     dropped: float
+    near_misses: tuple[float, float] | None = None
 
     @property
     def best(self) -> Json:
@@ -70,6 +75,8 @@ class Posterior:
 
     def value(self, member: Member) -> Json:
         """A member as a JSON value."""
+        if len(member.values) == 1 and self.language.choices[0].path == ():
+            return member.values[0]
         paths = (choice.path for choice in self.language.choices)
         return self.language.value(dict(zip(paths, member.values, strict=True)))
 
@@ -149,6 +156,43 @@ def posterior(
         decision_mass=decision_mass,
         dropped=dropped,
     )
+
+
+def of_texts(texts: Sequence[str]) -> FiniteLanguage:
+    """The language of some texts, each closed by end of text.
+
+    Raises:
+        TaskInvalid: no texts, or one twice.
+    """
+    if not texts:
+        raise TaskInvalid("", "there is nothing to choose from")
+    for place, text in enumerate(texts):
+        if text in texts[:place]:
+            raise TaskInvalid(f"/{place}", "this text is listed twice")
+    return FiniteLanguage((Choice((), tuple(Option(text, text, END_OF_TEXT) for text in texts)),))
+
+
+def near_miss_mass(language: FiniteLanguage, scores: Scores) -> tuple[float, float]:
+    """Bounds of the raw probability that the first choice is answered, but spelled otherwise.
+
+    Args:
+        language: with at least one choice.
+        scores: at the prompt.
+    """
+    choice = language.choices[0]
+    right = {Text(option.stem, option.closer) for option in choice.options}
+    wrong = {Text(stem, o.closer): None for o in choice.options for stem in _misspelled(o.stem)}
+    texts = tuple(text for text in wrong if text not in right)
+    return scores.of([Branch(prefix=(), texts=texts)])[0].mass if texts else (0.0, 0.0)
+
+
+def _misspelled(stem: str) -> list[str]:
+    """A text in other case, number and spacing."""
+    spaced, hyphened = stem.replace("_", " "), stem.replace("_", "-")
+    number = stem[:-1] if stem.endswith("s") else f"{stem}s"
+    cases = stem.lower(), stem.upper(), stem.capitalize(), spaced.title()
+    forms = *cases, spaced, hyphened, number, f" {stem}", f"{stem} "
+    return [form for form in forms if form.strip()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

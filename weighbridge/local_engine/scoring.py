@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from weighbridge.local_engine.logprobs import log_total
-from weighbridge.local_engine.models.protocol import LanguageModel
+from weighbridge.local_engine.models.protocol import LanguageModel, Read, read_batch
 from weighbridge.local_engine.spellings import Exits, Spellings, Text
 from weighbridge.local_engine.trie import ROOT, Trie
 from weighbridge.local_engine.vocabulary import Vocabulary
@@ -108,9 +108,20 @@ class Prompt:
     def after(self, model: LanguageModel) -> Tensor:
         """Logits of the token that follows, float32 [V]; reads the tail if it must."""
         if self.logits is None:
-            hidden, self.cache = model.forward(torch.tensor(self.tail), self.cache)
-            self.tail, self.logits = (), model.logits(hidden[-1:])[0]
+            read_all(model, [self])
+        assert self.logits is not None
         return self.logits
+
+
+def read_all(model: LanguageModel, prompts: Sequence[Prompt]) -> None:
+    """Read the tails of several prompts, in one pass where the model can."""
+    unread = list({id(prompt): prompt for prompt in prompts if prompt.tail}.values())
+    if not unread:
+        return
+    passes = read_batch(model, [Read(torch.tensor(p.tail), p.cache) for p in unread])
+    logits = model.logits(torch.cat([hidden[-1:] for hidden, _ in passes]))
+    for prompt, (_, cache), row in zip(unread, passes, logits, strict=True):
+        prompt.tail, prompt.cache, prompt.logits = (), cache, row
 
 
 class Scorer:

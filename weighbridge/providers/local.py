@@ -21,7 +21,8 @@ from weighbridge.schemas.task import JudgedField, Task
 from weighbridge.schemas.ticket import Ticket
 
 if TYPE_CHECKING:
-    from weighbridge.local_engine.engine import Engine, Weighed
+    from weighbridge.local_engine.engine import Engine
+    from weighbridge.local_engine.tickets import Weighed
     from weighbridge.local_engine.weighing import FieldSpec, FieldWeights
 
 _WORTH_A_NOTE = 0.0005  # of the posterior

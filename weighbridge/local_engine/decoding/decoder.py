@@ -19,7 +19,7 @@ from weighbridge.local_engine.decoding.generation import Finish, Generation, Ste
 from weighbridge.local_engine.decoding.sampling import Sampling, distribution, preferring_long
 from weighbridge.local_engine.guides.protocol import Guide, State
 from weighbridge.local_engine.models.protocol import LanguageModel, Read, read_batch
-from weighbridge.local_engine.scoring import Prompt
+from weighbridge.local_engine.scoring import Prompt, read_all
 from weighbridge.local_engine.vocabulary import Vocabulary
 
 MAX_ANSWERS = 16  # that grow at once
@@ -79,9 +79,11 @@ def decode(
     """
     results: list[Generation | EngineError] = []
     for start in range(0, len(requests), MAX_ANSWERS):
+        part = requests[start : start + MAX_ANSWERS]
+        read_all(model, [request.prompt for request in part])
         writers = [
             _Writer(request, request.prompt.after(model), vocabulary, start + index, on_step)
-            for index, request in enumerate(requests[start : start + MAX_ANSWERS])
+            for index, request in enumerate(part)
         ]
         while growing := [writer for writer in writers if writer.result is None]:
             _grow(model, growing)
@@ -184,7 +186,7 @@ class _Writer:
     def _drawn(self, bias: Tensor) -> int:
         """A token, chosen among those that the guide allows."""
         if not bool((bias > -torch.inf).any()):
-            raise DeadEnd(len(self._steps), self._guide_name)
+            raise DeadEnd(len(self._steps))
         sampling = self._request.sampling
         if sampling.prefer_long:
             bias = preferring_long(bias, self._request.guide, self._state, self._vocabulary)
@@ -211,7 +213,7 @@ class _Writer:
             self._finish("guide")
         elif len(self._steps) >= self._request.max_tokens:
             if self._request.guide.is_hard:
-                raise Truncated(self._request.max_tokens, self._guide_name)
+                raise Truncated(self._request.max_tokens)
             self._finish("length")
 
     def _stop_at(self) -> int | None:
@@ -230,7 +232,3 @@ class _Writer:
             finish=finish,
             forward_passes=self._passes,
         )
-
-    @property
-    def _guide_name(self) -> str:
-        return type(self._request.guide).__name__

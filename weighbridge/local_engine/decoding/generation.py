@@ -64,7 +64,8 @@ class Generation:
 
     Args:
         text: what was written, prefill included, stop string and end of text excluded.
-        steps: one for each token, those of the prefill and the closing end of text included.
+        steps: one for each token, those of the prefill included, and the closing end of text where
+            the model was asked for it: behind an answer that nothing can follow it is not.
         finish: "eos" the model ended it; "guide" nothing could follow; "stop" a stop string came;
             "length" max_tokens came, where no hard guide was broken by that.
         forward_passes: of the model, the prompt's excluded.

@@ -72,7 +72,8 @@ def distribution(logits: Tensor, sampling: Sampling) -> Tensor:
     """
     if sampling.temperature == 0:
         return torch.zeros_like(logits).index_fill_(0, logits.argmax(), 1.0)
-    scaled = logits / sampling.temperature
+    # Less the largest, so that no temperature, however low, divides into infinity.
+    scaled = (logits - logits.max()) / sampling.temperature
     if sampling.top_k is not None and sampling.top_k < len(scaled):
         kept = scaled.topk(sampling.top_k)
         scaled = torch.full_like(scaled, -torch.inf).scatter_(0, kept.indices, kept.values)

@@ -19,6 +19,7 @@ from weighbridge.local_engine.models.block import Block, LlamaConfig, Slot, rms_
 from weighbridge.local_engine.models.cache import KVCache
 from weighbridge.local_engine.models.linear import take, take_linear
 from weighbridge.local_engine.models.protocol import Read
+from weighbridge.local_engine.models.tree import chain_length, visibility
 
 __all__ = ["Llama", "LlamaConfig"]
 
@@ -126,25 +127,10 @@ class _View:
 
 def _view(read: Read, max_positions: int, device: torch.device) -> _View:
     count = len(read.ids)
-    sees, depths = _visibility(count, read.parents)
+    parents = range(-1, count - 1) if read.parents is None else read.parents.tolist()
+    sees, depths = visibility(parents)
     positions = read.past.num_tokens + depths
     needed = int(positions.max()) + 1
     if needed > max_positions:
         raise ContextTooLong(needed, max_positions)
-    kept = count if read.parents is None else _chain(read.parents.tolist())
-    return _View(positions, None if count == 1 else sees.to(device), kept)
-
-
-def _chain(parents: Sequence[int]) -> int:
-    return next((i for i, parent in enumerate(parents) if parent != i - 1), len(parents))
-
-
-def _visibility(count: int, parents: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Which new token sees which: bool [N, N]; and each one's depth, int64 [N], 0 the first."""
-    if parents is None:
-        return torch.ones(count, count, dtype=torch.bool).tril(), torch.arange(count)
-    sees = torch.eye(count, dtype=torch.bool)
-    for node, parent in enumerate(parents.tolist()):
-        if parent >= 0:
-            sees[node] |= sees[parent]
-    return sees, sees.sum(1) - 1
+    return _View(positions, None if count == 1 else sees.to(device), chain_length(parents))

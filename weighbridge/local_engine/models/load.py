@@ -9,9 +9,10 @@ from pathlib import Path
 import torch
 
 from weighbridge.errors import EngineError, ModelCorrupt
+from weighbridge.local_engine.chat_template import ChatTemplate
 from weighbridge.local_engine.models.convert import Precision
 from weighbridge.local_engine.models.llama import Llama, LlamaConfig
-from weighbridge.local_engine.tokenizer import ByteTokenizer, read_tokenizer
+from weighbridge.local_engine.tokenizer import ByteTokenizer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,16 @@ class Generator:
     bos_token: str
     eos_token: str
     fingerprint: str
+
+    def chat(self) -> ChatTemplate | None:
+        """How the model writes conversations; None where its files do not say and ChatML is out.
+
+        Raises:
+            EngineError: a template that cannot be followed.
+        """
+        if not self.chat_template and "<|im_start|>" not in self.tokenizer.added_tokens:
+            return None
+        return ChatTemplate(self.chat_template, self.tokenizer, self.bos_token, self.eos_token)
 
 
 def best_device() -> str:
@@ -67,11 +78,8 @@ def load_generator(folder: Path, device: str = "cpu") -> Generator:
     try:
         config = json.loads((folder / "config.json").read_text("utf-8"))
         numbers = LlamaConfig(**config["llama"])
-        tokenizer = ByteTokenizer(
-            read_tokenizer(folder / "tokenizer.json"),
-            special_ids=frozenset(config["special_ids"]),
-            eos_ids=frozenset(config["eos_ids"]),
-            vocab_size=numbers.vocab_size,
+        tokenizer = ByteTokenizer.load(
+            folder / "tokenizer.json", config["eos_ids"], vocab_size=numbers.vocab_size
         )
         weights = load_file(folder / "model.safetensors")
         dtype = torch.bfloat16 if config["precision"] == "bfloat16" else torch.float32

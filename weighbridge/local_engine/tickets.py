@@ -1,0 +1,148 @@
+"""Tickets weighed one after the other: what all tickets of a task share is read once."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+
+from weighbridge.local_engine.chat_template import ChatTemplate
+from weighbridge.local_engine.language import is_foreign
+from weighbridge.local_engine.models.protocol import LanguageModel
+from weighbridge.local_engine.prior import LabelPoints, LabelPrior
+from weighbridge.local_engine.scoring import Prompt, Scorer, Scores
+from weighbridge.local_engine.vocabulary import Vocabulary
+from weighbridge.local_engine.weighing import FieldSpec, Weights, weigh
+from weighbridge.schemas.finite import FiniteLanguage, Literal
+
+_NO_TICKET = "Hello, please help me. Thanks."  # all of a ticket but what it is about
+_MAX_TASKS = 8  # prompts whose caches are kept
+_CUT = "\n[…]\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighed:
+    """An answer, its weights, and how much of the ticket was read.
+
+    Args:
+        weights: the answer and its fields.
+        is_foreign: the ticket is in a language that the label prior does not know.
+        ticket_tokens: length of the ticket.
+        read_tokens: how many of them the language model read.
+    """
+
+    weights: Weights
+    is_foreign: bool
+    ticket_tokens: int
+    read_tokens: int
+
+
+class TicketWeigher:
+    """Weighs tickets.
+
+    Args:
+        model: the generator.
+        vocabulary: of it.
+        chat: its chat template.
+        scorer: of the same model.
+        prior: None leaves the generator alone.
+        max_ticket_tokens: longer tickets are cut in the middle.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        vocabulary: Vocabulary,
+        chat: ChatTemplate,
+        scorer: Scorer,
+        prior: LabelPrior | None,
+        max_ticket_tokens: int,
+    ) -> None:
+        self._model, self._vocabulary, self._chat, self._scorer = model, vocabulary, chat, scorer
+        self._prior, self._max_ticket_tokens = prior, max_ticket_tokens
+        self._tasks: dict[Hashable, _Task] = {}
+
+    def weigh(
+        self, system: str, ticket: str, language: FiniteLanguage, fields: Sequence[FieldSpec]
+    ) -> Weighed:
+        """Weigh every answer to one ticket; see `Engine.weigh`."""
+        task = self._task(system, language, fields)
+        text = self._chat.user_text(ticket, system)
+        user, ticket_tokens = cut_middle(self._vocabulary, text, self._max_ticket_tokens)
+        opinions = {} if self._prior is None else self._prior.opinions(ticket, task.points)
+        weights = weigh(
+            language,
+            fields,
+            opinions,
+            encode=self._vocabulary.encode,
+            scores=self._scores(task.prefix, [*user, *task.after]),
+            baseline=task.baseline,
+        )
+        return Weighed(
+            weights=weights,
+            is_foreign=self._prior is not None and is_foreign(ticket),
+            ticket_tokens=ticket_tokens,
+            read_tokens=min(ticket_tokens, self._max_ticket_tokens),
+        )
+
+    def _task(self, system: str, language: FiniteLanguage, fields: Sequence[FieldSpec]) -> _Task:
+        key = _key(system, language, fields)
+        if key not in self._tasks:
+            if len(self._tasks) >= _MAX_TASKS:
+                del self._tasks[next(iter(self._tasks))]
+            self._tasks[key] = self._new_task(system, language, fields)
+        return self._tasks[key]
+
+    def _new_task(
+        self, system: str, language: FiniteLanguage, fields: Sequence[FieldSpec]
+    ) -> _Task:
+        first = language.parts[0] if language.parts else None
+        scaffold = first.text if isinstance(first, Literal) else ""
+        before = torch.tensor(self._chat.before_user(system))
+        _, prefix = self._model.forward(before, self._model.empty_cache())
+        after = [*self._chat.after_user(system), *self._vocabulary.encode(scaffold)]
+        empty = self._vocabulary.encode(self._chat.user_text(_NO_TICKET, system))
+        points = {}
+        if self._prior is not None:
+            points = {spec.path: self._prior.points(spec.labels) for spec in fields if spec.labels}
+        return _Task(prefix, after, points, self._scores(prefix, [*empty, *after]))
+
+    def _scores(self, prefix: Any, ids: list[int]) -> Scores:
+        """The scores after a prompt, given what all tickets share and the rest of it."""
+        return Scores(partial(self._scorer.score, Prompt(prefix, tuple(ids))))
+
+
+def cut_middle(vocabulary: Vocabulary, text: str, max_tokens: int) -> tuple[list[int], int]:
+    """A text as tokens, its middle left out if it is too long, and how many it has in full.
+
+    Where it is longer than `max_tokens`, the first three quarters and the last quarter of that many
+    are kept, with a mark between them.
+    """
+    ids = vocabulary.encode(text)
+    if len(ids) <= max_tokens:
+        return ids, len(ids)
+    tail = max_tokens // 4
+    kept = [*ids[: max_tokens - tail], *vocabulary.encode(_CUT), *ids[len(ids) - tail :]]
+    return kept, len(ids)
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What all tickets of a task share."""
+
+    prefix: Any  # a cache of the model
+    after: list[int]
+    points: dict[tuple[str, ...], LabelPoints]
+    baseline: Scores
+
+
+def _key(system: str, language: FiniteLanguage, fields: Sequence[FieldSpec]) -> Hashable:
+    """What a task's cache depends on; options as their texts, since objects cannot be keys."""
+    texts = tuple(
+        part.text if isinstance(part, Literal) else tuple(option.text for option in part.options)
+        for part in language.parts
+    )
+    return system, texts, tuple((spec.path, spec.labels) for spec in fields)
