@@ -14,7 +14,10 @@ from tiny_model import SPECIALS, tiny_tokenizer
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
 from weighbridge.errors import EngineError
+from weighbridge.local_engine.catalogue import cache_folder, locate
 from weighbridge.local_engine.chat_template import CHATML, ChatTemplate, Message
+from weighbridge.local_engine.models.convert import converted
+from weighbridge.local_engine.models.load import Generator, load_generator
 from weighbridge.local_engine.tokenizer import ByteTokenizer
 
 CONTROL = ("<s>", "</s>", "<|user|>", "<|assistant|>", "<|system|>", "<|eot|>")
@@ -302,3 +305,26 @@ def test_chatml_is_what_it_was(source, system, text):
     ]
     assert template.user_text(text, system) == text
     assert template.after_user(system) == [end, *newline, start, *tiny.encode("assistant\n")]
+
+
+@pytest.mark.models
+@given(system=st.text(min_size=1, max_size=30))
+def test_prompts_of_the_default_model_are_those_of_its_model_card(system):
+    """By the template in its own file, with the control tokens of its own vocabulary."""
+    generator = default_generator()
+    of = generator.tokenizer
+    template = ChatTemplate(
+        generator.chat_template, of, generator.bos_token, generator.eos_token, now=NOW
+    )
+    start, end, newline = of.control("<|im_start|>"), of.control("<|im_end|>"), of.encode("\n")
+    assert template.before_user(system) == [
+        *(start, *of.encode(f"system\n{system}"), end, *newline),
+        *(start, *of.encode("user\n")),
+    ]
+    assert template.after_user(system) == [end, *newline, start, *of.encode("assistant\n")]
+
+
+@cache
+def default_generator() -> Generator:
+    folder = converted(locate("smollm2-135m", "generator"), cache_folder(), "int8")
+    return load_generator(folder)

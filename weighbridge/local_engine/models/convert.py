@@ -90,12 +90,10 @@ def _fingerprint(files: list[Path]) -> str:
 
 
 def _config(checkpoint: Checkpoint, digest: str, precision: Precision) -> dict[str, Any]:
-    added = json.loads(checkpoint.tokenizer)["added_tokens"]
     return {
         "llama": dict(checkpoint.llama),
         "precision": precision,
         "fingerprint": f"sha256:{digest}:{precision}",
-        "special_ids": sorted(token["id"] for token in added if token["special"]),
         "eos_ids": sorted(checkpoint.eos_ids),
         "chat_template": checkpoint.chat_template,
         "bos_token": checkpoint.bos_token,
