@@ -197,7 +197,7 @@ def main() -> None:
     arguments.add_argument("maskbench", type=Path, help="folder of the MaskBench sample")
     options = arguments.parse_args()
     torch.set_num_threads(1)
-    vocabulary = Engine.load(TOKENIZER, prior=None).tokenizer
+    vocabulary = Engine.load(TOKENIZER, prior=None).vocabulary
     guides.json_schema({"type": "object"}).bind(vocabulary)  # the tokenizer is prepared only once
     files = [(suite, list(suite_cases(options.suite, suite))) for suite in SUITES]
     files.append(("maskbench", list(maskbench_cases(options.maskbench))))
