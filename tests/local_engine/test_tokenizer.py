@@ -100,7 +100,7 @@ PINNED = {
 @pytest.mark.parametrize("text", PINNED)
 def test_real_encodings_are_pinned(models, text):
     """As `transformers` encodes them from the same file."""
-    assert models.tokenizer.encode(text) == PINNED[text]
+    assert models.vocabulary.encode(text) == PINNED[text]
 
 
 @pytest.mark.models
@@ -108,8 +108,8 @@ def test_real_tokens_spell_what_the_tokenizer_decodes(models):
     """Every id, by the library's own decoder."""
     folder = converted(locate("smollm2-135m", "generator"), cache_folder(), "int8")
     library = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    for token_id, token in enumerate(models.tokenizer.token_bytes):
-        if token_id not in models.tokenizer.special_ids:
+    for token_id, token in enumerate(models.vocabulary.token_bytes):
+        if token_id not in models.vocabulary.special_ids:
             assert library.decode([token_id]) == token.decode("utf-8", "replace")
 
 
@@ -117,10 +117,10 @@ def test_real_tokens_spell_what_the_tokenizer_decodes(models):
 @given(text=st.text())
 def test_real_encoding_gives_the_text_back(models, text):
     """Apart from characters whose bytes no token has: control characters and empty planes."""
-    known = set(models.tokenizer.token_bytes)
+    known = set(models.vocabulary.token_bytes)
     missing = {byte for byte in range(256) if bytes([byte]) not in known}
     wanted = "".join("\ufffd" if missing & set(c.encode()) else c for c in text)
-    assert spelled(models.tokenizer, models.tokenizer.encode(text)).decode() == wanted
+    assert spelled(models.vocabulary, models.vocabulary.encode(text)).decode() == wanted
 
 
 @pytest.mark.models
@@ -129,7 +129,7 @@ def test_real_vocabulary_spells_everything_in_use(models):
     for code in range(0x20, 0x30000):
         if not 0xD800 <= code < 0xE000:
             text = chr(code)
-            assert spelled(models.tokenizer, models.tokenizer.encode(text)) == text.encode()
+            assert spelled(models.vocabulary, models.vocabulary.encode(text)) == text.encode()
 
 
 @pytest.mark.slow
@@ -145,4 +145,4 @@ def test_real_encodings_are_those_of_transformers(models, tickets):
     texts = [json.loads(row)["body"] for row in rows[:100] + rows[-100:]]
     plain = [text for text in PINNED if "<|" not in text]
     for text in [*texts, *plain]:
-        assert models.tokenizer.encode(text) == reference.encode(text, add_special_tokens=False)
+        assert models.vocabulary.encode(text) == reference.encode(text, add_special_tokens=False)
