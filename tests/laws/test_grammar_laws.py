@@ -218,45 +218,6 @@ def test_forced_tokens_hold_all_that_the_engine_forces(schema: Any, seed: int) -
             assert list(guide.forced(state))[: len(engine)] == engine
 
 
-@pytest.mark.parametrize(
-    ("schema", "text"),
-    [
-        ({"type": "object", "properties": {"t": {"enum": ["x", "yé"]}}, "required": ["t"]}, "{"),
-        ({"type": "array", "items": {"type": "integer"}, "minItems": 2}, "[1, "),
-        ({"enum": ["bug", "billing"]}, '"b'),
-        ({"type": "string", "pattern": "^a+$"}, '"aa'),
-    ],
-)
-def test_xgrammar_allows_the_same_tokens(schema: dict[str, Any], text: str) -> None:
-    """Two engines, one meaning: where they differ, one of them is wrong."""
-    xgrammar = pytest.importorskip("xgrammar", reason="the [engines] extra is not installed")
-    schema = schema | ({"additionalProperties": False} if "properties" in schema else {})
-    spelled = [token.decode("latin-1") for token in TINY.token_bytes]
-    info = xgrammar.TokenizerInfo(
-        [t or f"<{i}>" for i, t in enumerate(spelled)],
-        xgrammar.VocabType.RAW,
-        vocab_size=TINY.vocab_size,
-        stop_token_ids=sorted(TINY.eos_ids),
-    )
-    matcher = xgrammar.GrammarMatcher(
-        xgrammar.GrammarCompiler(info, max_threads=1).compile_json_schema(
-            json.dumps(schema), any_whitespace=False, separators=(", ", ": ")
-        )
-    )
-    guide = guides.json_schema(schema).bind(TINY)
-    state = guide.init()
-    for token in TINY.encode(text):
-        state = guide.advance(state, token)
-        assert matcher.accept_token(token)
-    bitmask = xgrammar.allocate_token_bitmask(1, TINY.vocab_size)
-    matcher.fill_next_token_bitmask(bitmask)
-    bits = bitmask[0].view(torch.uint8).numpy()
-    other = {i for i in range(TINY.vocab_size) if bits[i >> 3] >> (i & 7) & 1}
-    # xgrammar takes control tokens for their names, and names them in texts.
-    other -= {i for i, token in enumerate(TINY.token_bytes) if not token} - TINY.eos_ids
-    assert set(laws.allowed_ids(guide, state)) == other
-
-
 def test_one_tokenizer_is_made_for_a_vocabulary() -> None:
     """It takes a quarter of a second for a real one; and it goes with its vocabulary."""
     vocabulary = TableVocabulary([b"a", b""], {1})

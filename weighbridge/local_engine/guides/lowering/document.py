@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]  # has none
+from jsonschema_specifications import REGISTRY
 from referencing import Registry, jsonschema
 from referencing.exceptions import CannotDetermineSpecification, Unresolvable
 
