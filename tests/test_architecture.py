@@ -105,7 +105,9 @@ def test_errors_know_decisions_as_a_type_only() -> None:
         ("weighbridge.router.router", "torch sqlalchemy alembic tokenizers numpy fastapi"),
         ("weighbridge.cli", "torch sqlalchemy alembic tokenizers numpy"),
         ("weighbridge.review.queue", "torch httpx"),
+        ("weighbridge.local_engine", "torch numpy tokenizers llguidance transformers jinja2"),
         ("weighbridge.local_engine.pull", "torch numpy httpx sqlalchemy"),
+        ("weighbridge.local_engine.engine", "transformers matplotlib rich llguidance httpx"),
     ],
 )
 def test_importing_a_part_loads_nothing_heavy_of_another(module: str, absent: str) -> None:

@@ -38,6 +38,10 @@ def test_file_or_folder_may_stand_for_a_model(tmp_path):
     weights = tmp_path / "model.safetensors"
     weights.touch()
     assert locate(str(tmp_path), "encoder") == locate(str(weights), "encoder") == weights
+    with pytest.raises(ModelUnknown):
+        locate(str(tmp_path), "generator")
+    (tmp_path / "config.json").touch()
+    assert locate(str(tmp_path), "generator") == tmp_path  # its weights may be in several files
 
 
 @pytest.mark.parametrize("name", ["", "nothing", "../models", "/"])

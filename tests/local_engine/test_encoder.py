@@ -7,11 +7,12 @@ import shutil
 
 import pytest
 import torch
-from tokenizers import Tokenizer
 
 from weighbridge.errors import ModelCorrupt
 from weighbridge.local_engine.catalogue import locate
 from weighbridge.local_engine.encoder import WINDOW_TOKENS, Encoder
+from weighbridge.local_engine.kept_embeddings import embed_kept
+from weighbridge.local_engine.tokenizer import read_tokenizer
 
 TEXTS = [
     "I was charged twice, refund please.",
@@ -39,7 +40,7 @@ def test_embeddings_are_those_of_transformers(encoder):
     reference = BertModel(config, add_pooling_layer=False).eval()
     missing, _ = reference.load_state_dict(load_file(path), strict=False)
     assert [name for name in missing if "position_ids" not in name] == []
-    tokenizer = Tokenizer.from_file(str(path.parent / "tokenizer.json"))
+    tokenizer = read_tokenizer(path.parent / "tokenizer.json")  # [SEP] in a text is plain text
     tokenizer.no_padding()
     tokenizer.no_truncation()
     for text, ours in zip(TEXTS, encoder.embed(TEXTS), strict=True):
@@ -84,3 +85,37 @@ def test_damaged_encoder_is_corrupt(models, tmp_path, name, content):
         (folder / name).write_bytes(content)
     with pytest.raises(ModelCorrupt):
         Encoder.load(folder / "model.safetensors")
+
+
+@pytest.mark.models
+def test_control_tokens_in_a_text_are_plain_text(encoder):
+    """A ticket that spells [SEP] or [CLS] ends and begins nothing."""
+    plain, tagged = encoder.embed(["[ SEP ] my card", "[SEP] my card"])
+    torch.testing.assert_close(plain, tagged, atol=1e-5, rtol=0)
+
+
+def test_kept_embeddings_are_those_of_the_encoder(tmp_path):
+    """Read back from the folder, made anew where it is damaged, and told apart by encoder."""
+    asked = []
+
+    class Counting:
+        fingerprint = "one"
+
+        def embed(self, texts):
+            asked.append(list(texts))
+            return torch.full((len(texts), 3), float(len(asked)))
+
+    encoder = Counting()
+    first = embed_kept(encoder, ["a", "b"], tmp_path / "kept")
+    assert torch.equal(embed_kept(encoder, ["a", "b"], tmp_path / "kept"), first)
+    assert len(asked) == 1
+    (file,) = (tmp_path / "kept").iterdir()
+    file.write_bytes(b"broken")
+    embed_kept(encoder, ["a", "b"], tmp_path / "kept")
+    embed_kept(encoder, ["a", "c"], tmp_path / "kept")
+    encoder.fingerprint = "other"
+    embed_kept(encoder, ["a", "b"], tmp_path / "kept")
+    (tmp_path / "file").touch()
+    embed_kept(encoder, ["a"], tmp_path / "file" / "no folder")
+    assert len(asked) == 5
+    assert embed_kept(encoder, ["a"], None).shape == (1, 3)

@@ -22,8 +22,10 @@ def byte_level_bytes(token: str) -> bytes:
     >>> byte_level_bytes("Ġthe"), byte_level_bytes("▁the")
     (b' the', b'')
     """
-    table = _bytes_by_character()
-    return bytes(table[c] for c in token) if all(c in table for c in token) else b""
+    try:  # the codec does in C what a loop over all tokens' characters takes 0.2 s for
+        return token.translate(_LATIN_1).encode("latin-1")
+    except UnicodeEncodeError:
+        return b""
 
 
 def sentencepiece_bytes(token: str) -> bytes:
@@ -54,6 +56,7 @@ def byte_characters() -> tuple[str, ...]:
     return tuple(chr(byte if byte in printable else next(moved)) for byte in range(256))
 
 
-@lru_cache(maxsize=1)
-def _bytes_by_character() -> dict[str, int]:
-    return {character: byte for byte, character in enumerate(byte_characters())}
+# Each character to the Latin-1 one of its byte; what stands for no byte is sent out of Latin-1.
+_LATIN_1 = dict.fromkeys(range(256), SPACE) | {
+    ord(character): byte for byte, character in enumerate(byte_characters())
+}

@@ -99,7 +99,7 @@ def is_pulled(model: KnownModel) -> bool:
 
 
 def locate(name: str, role: Role) -> Path:
-    """The file of a model, by known name or by path.
+    """The file of a model, by known name or by path; of a generator that is a folder, the folder.
 
     Raises:
         ModelUnknown: neither a known name of this role nor an existing path.
@@ -111,7 +111,9 @@ def locate(name: str, role: Role) -> Path:
             raise ModelMissing(name, str(model_folder(name)))
         return model_folder(name) / model.main
     path = Path(name).expanduser()
-    if path.is_dir() and (path / "model.safetensors").is_file():
+    if role == "generator" and (path / "config.json").is_file():
+        return path
+    if role == "encoder" and (path / "model.safetensors").is_file():
         return path / "model.safetensors"
     if path.is_file():
         return path

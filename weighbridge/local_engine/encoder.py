@@ -42,12 +42,18 @@ class Encoder:
         config: must agree with the weights.
         weights: float32 tensors by `transformers` name.
         tokenizer: a WordPiece tokenizer that adds [CLS] and [SEP].
+        fingerprint: tells its vectors from those of another encoder.
     """
 
     def __init__(
-        self, config: EncoderConfig, weights: Mapping[str, Tensor], tokenizer: Tokenizer
+        self,
+        config: EncoderConfig,
+        weights: Mapping[str, Tensor],
+        tokenizer: Tokenizer,
+        *,
+        fingerprint: str = "",
     ) -> None:
-        self._config, self._weights = config, weights
+        self._config, self._weights, self.fingerprint = config, weights, fingerprint
         self._tokenizer = tokenizer
         tokenizer.no_padding()
         tokenizer.no_truncation()
@@ -74,6 +80,7 @@ class Encoder:
                 ),
                 weights,
                 tokenizer,
+                fingerprint=f"{path.resolve()}:{path.stat().st_size}:{path.stat().st_mtime_ns}",
             )
         except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
             problem = f"not a sentence encoder ({type(error).__name__})"

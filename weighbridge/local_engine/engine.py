@@ -49,6 +49,7 @@ class Engine:
         model: the generator.
         vocabulary: of it, in the width of its logits.
         chat: how it writes conversations; None for a model that knows none.
+        bos_id: a token that plain text is read after; None for models that read it as it is.
         fingerprint: of weights and precision; what is calibrated for one holds for no other.
         prior: a label prior for `weigh`; None leaves the generator alone.
         max_ticket_tokens: `weigh` cuts longer tickets in the middle.
@@ -63,6 +64,7 @@ class Engine:
         vocabulary: Vocabulary,
         *,
         chat: ChatTemplate | None = None,
+        bos_id: int | None = None,
         fingerprint: str = "",
         prior: LabelPrior | None = None,
         max_ticket_tokens: int = 1024,
@@ -73,9 +75,8 @@ class Engine:
                 f"{model.vocab_size} wide; give the vocabulary the width of the logits"
             )
         self.model, self.vocabulary, self.chat, self.prior = model, vocabulary, chat, prior
-        self.fingerprint = fingerprint
+        self.fingerprint, self._bos = fingerprint, [] if bos_id is None else [bos_id]
         self._scorer, self._prompts = Scorer(model, vocabulary), PrefixCache(model)
-        self._free: Guide = soft().bind(vocabulary)
         self._tickets = None
         if chat is not None:
             self._tickets = TicketWeigher(
@@ -115,8 +116,9 @@ class Engine:
             loaded.model,
             loaded.tokenizer,
             chat=loaded.chat(),
+            bos_id=loaded.bos_id,
             fingerprint=loaded.fingerprint,
-            prior=None if encoder is None else LabelPrior(encoder),
+            prior=None if encoder is None else LabelPrior(encoder, cache_folder() / "embeddings"),
             max_ticket_tokens=max_ticket_tokens,
         )
 
@@ -220,7 +222,7 @@ class Engine:
         """
         if samples < 1:
             raise ValueError(f"samples must be 1 or more, not {samples}")
-        bound = self._free if guide is None else guide.bind(self.vocabulary)
+        bound = (soft() if guide is None else guide).bind(self.vocabulary)
         jobs = [self._job(prompt, bound, prefill, heal=heal) for prompt in prompts]
         requests = [
             Request(
@@ -333,7 +335,7 @@ class Engine:
     def _ids(self, prompt: PromptLike) -> list[int]:
         """The tokens of a prompt; at least one."""
         if isinstance(prompt, str):
-            ids = self.vocabulary.encode(prompt)
+            ids = [*self._bos, *self.vocabulary.encode(prompt)]
         elif all(isinstance(part, int) for part in prompt):
             ids = [part for part in prompt if isinstance(part, int)]
         elif self.chat is None:

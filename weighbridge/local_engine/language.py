@@ -6,6 +6,7 @@ look confident, so a ticket in another language goes to a person.
 
 from __future__ import annotations
 
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any
 
@@ -26,13 +27,25 @@ def is_foreign(text: str) -> bool:
     >>> is_foreign("I was charged twice, refund please")
     False
     """
-    language, probability = _identifier().classify(text[:_ENOUGH_CHARACTERS])
+    language, probability = _identifier().result().classify(text[:_ENOUGH_CHARACTERS])
     return language not in _ENGLISH and float(probability) >= _SURE
 
 
+def prepare() -> None:
+    """Begin to load what tells languages apart, on another thread; `is_foreign` waits for it."""
+    _identifier()
+
+
 @lru_cache(maxsize=1)
-def _identifier() -> Any:
-    # 0.6 s to unpack its model, so only when the first ticket comes.
+def _identifier() -> Future[Any]:
+    # Half a second to unpack its model, most of it outside Python: it goes well beside the weights.
+    executor = ThreadPoolExecutor(1, thread_name_prefix="weighbridge-language")
+    loading = executor.submit(_load)
+    executor.shutdown(wait=False)
+    return loading
+
+
+def _load() -> Any:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

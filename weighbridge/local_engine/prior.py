@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TypeVar
 
 import torch
@@ -25,6 +26,7 @@ from torch import Tensor
 
 from weighbridge.local_engine.background import BACKGROUND
 from weighbridge.local_engine.encoder import Encoder
+from weighbridge.local_engine.kept_embeddings import embed_kept
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -87,16 +89,18 @@ class LabelPrior:
 
     Args:
         encoder: an English sentence encoder.
+        cache: a folder to keep the vectors of labels and background in; None for none.
     """
 
-    def __init__(self, encoder: Encoder) -> None:
-        self._encoder = encoder
+    def __init__(self, encoder: Encoder, cache: Path | None = None) -> None:
+        self._encoder, self._cache = encoder, cache
 
     def points(self, labels: Sequence[LabelText]) -> LabelPoints:
         """Place the options of one field; at least one."""
-        points = torch.stack(
-            [F.normalize(self._encoder.embed(_texts(label)).mean(0), dim=-1) for label in labels]
-        )
+        texts = [_texts(label) for label in labels]
+        flat = embed_kept(self._encoder, [text for each in texts for text in each], self._cache)
+        own = torch.split(flat, [len(each) for each in texts])
+        points = torch.stack([F.normalize(part.mean(0), dim=-1) for part in own])
         sharp = all(label.phrases for label in labels)
         offsets = (self._background @ points.T).mean(0)
         return LabelPoints(points, offsets, SCALE_PHRASES if sharp else SCALE_NAMES)
@@ -118,7 +122,7 @@ class LabelPrior:
 
     @cached_property
     def _background(self) -> Tensor:
-        return self._encoder.embed(BACKGROUND)
+        return embed_kept(self._encoder, BACKGROUND, self._cache)
 
 
 def _texts(label: LabelText) -> list[str]:

@@ -13,6 +13,7 @@ import httpx
 
 from weighbridge.decision import FailureKind, FieldEvidence, Json, Reason, label
 from weighbridge.errors import EngineError, ExtraMissing, SchemaRefused
+from weighbridge.local_engine import language
 from weighbridge.local_engine.catalogue import locate
 from weighbridge.providers.protocol import Amendments, Failure, Reply
 from weighbridge.schemas.labels import Label
@@ -136,6 +137,8 @@ class LocalProvider:
     def _weigh(self, task: Task, ticket: Ticket) -> Reply:
         if self._engine is None:
             self.check()
+            if self._prior is not None:
+                language.prepare()  # beside the import of torch, which takes a second
             from weighbridge.local_engine.engine import Engine
 
             self._engine = Engine.load(

@@ -85,8 +85,13 @@ def quantized(weight: Tensor, largest: int = MAX_WEIGHT) -> tuple[Tensor, Tensor
     >>> weight.tolist()
     [[32, -64], [0, 0]]
     """
-    scale = torch.linalg.vector_norm(weight, torch.inf, 1).clamp_min_(_TINY).div_(largest)
+    scale = largest_of(weight, 1).clamp_min_(_TINY).div_(largest)
     return weight.div_(scale[:, None]).round_().to(torch.int8), scale
+
+
+def largest_of(matrix: Tensor, dim: int) -> Tensor:
+    """The largest absolute values along a dimension, without a copy of the matrix."""
+    return torch.maximum(matrix.amax(dim), -matrix.amin(dim))
 
 
 def take_linear(

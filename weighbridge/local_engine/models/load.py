@@ -25,6 +25,7 @@ class Generator:
         chat_template: Jinja source; empty where the model's files have none.
         bos_token: what the template calls by this name; empty where there is none.
         eos_token: the same.
+        bos_id: what plain text is read after; None for models that read it as it is.
         fingerprint: of weights and precision; what is calibrated for one holds for no other.
     """
 
@@ -33,6 +34,7 @@ class Generator:
     chat_template: str
     bos_token: str
     eos_token: str
+    bos_id: int | None
     fingerprint: str
 
     def chat(self) -> ChatTemplate | None:
@@ -89,6 +91,7 @@ def load_generator(folder: Path, device: str = "cpu") -> Generator:
             chat_template=config["chat_template"],
             bos_token=config["bos_token"],
             eos_token=config["eos_token"],
+            bos_id=tokenizer.control(config["bos_token"]) if config["adds_bos"] else None,
             fingerprint=config["fingerprint"],
         )
     except EngineError:

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from weighbridge.local_engine.models.block import Block, LlamaConfig, Slot, rms_norm, rotation
 from weighbridge.local_engine.models.cache import KVCache
-from weighbridge.local_engine.models.linear import Linear
+from weighbridge.local_engine.models.linear import Linear, largest_of
 
 # Written for this: instructions, several tickets, JSON, another language, code.
 CALIBRATION_TEXT = """system
@@ -111,5 +111,5 @@ def _move(w: dict[str, Tensor], norm: str, matrix: str, largest: Tensor) -> None
 
 def _factors(largest: Tensor, matrix: Tensor) -> Tensor:
     """What to divide each input channel by: [K] of the largest inputs [K] and a matrix [N, K]."""
-    weights = torch.linalg.vector_norm(matrix, torch.inf, 0).clamp_min(_SMALLEST)
+    weights = largest_of(matrix, 0).clamp_min_(_SMALLEST)
     return largest.clamp_min(_SMALLEST).div(weights).sqrt()
