@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,7 +21,7 @@ from weighbridge.errors import TaskInvalid
 from weighbridge.local_engine import guides
 from weighbridge.local_engine.guides.grammar_guide import GrammarGuide, GrammarState
 from weighbridge.local_engine.guides.grammar_tables import tables_of
-from weighbridge.local_engine.vocabulary import TableVocabulary
+from weighbridge.local_engine.vocabulary import TableVocabulary, Vocabulary
 from weighbridge.schemas.finite import language
 
 # Every character that small JSON needs, tokens that run across its joints, two that spell the
@@ -30,7 +31,6 @@ _JOINTS = ['{"', '": ', '", "', ', "', '"}', '"a"', '"b": ', "]}", "ab", "ab", "
 _TOKENS = [token.encode() for token in _CHARACTERS + _JOINTS]
 TOY = TableVocabulary([b"", *_TOKENS, b"", b"", b"", b""], {1 + len(_TOKENS), 2 + len(_TOKENS)})
 TINY = tiny_tokenizer()
-END = min(TOY.eos_ids)
 
 some = settings(
     max_examples=60, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
@@ -45,11 +45,11 @@ def bound(schema: Any) -> GrammarGuide:
         raise
 
 
-def accepts(guide: GrammarGuide, text: str) -> bool:
+def accepts(guide: GrammarGuide, text: str, vocabulary: Vocabulary = TOY) -> bool:
     """Whether the whole text may be written, in the spelling of the longest tokens."""
     state = guide.init()
     try:
-        for token in [*TOY.encode(text), END]:
+        for token in [*vocabulary.encode(text), min(vocabulary.eos_ids)]:
             state = guide.advance(state, token)
     except ValueError:
         return False
@@ -116,6 +116,39 @@ def test_regex_keeps_the_laws(data: st.DataObject, pattern: str) -> None:
     """Patterns that end, that go on, and that split a character between tokens."""
     guide = guides.regex(pattern).bind(TINY)
     laws.check_walk(guide, TINY, lambda ids: data.draw(st.sampled_from(ids)), 3)
+
+
+# What ECMA-262 means by its classes, spelled out for Python.
+_SPACES = "\t-\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+ECMA = {
+    r"\d": "[0-9]",
+    r"\D": "[^0-9]",
+    r"\w": "[0-9A-Za-z_]",
+    r"\W": "[^0-9A-Za-z_]",
+    r"\s": f"[{_SPACES}]",
+    r"\S": f"[^{_SPACES}]",
+    ".": "[^\n\r\u2028\u2029]",
+    r"[^\d]": "[^0-9]",
+    r"[^\W]": "[0-9A-Za-z_]",
+    r"[\Sx]": f"[^{_SPACES}]",
+    "a": "a",
+    r"\u0661": "\u0661",
+}
+ODD = "a1_ \u0661é\r\x1c\x85\u2028\ufeff"
+ODD_TOKENS = [char.encode() for char in ODD]
+ODD_VOCABULARY = TableVocabulary([*ODD_TOKENS, b""], {len(ODD_TOKENS)})
+
+
+@given(st.lists(st.sampled_from(list(ECMA)), min_size=1, max_size=3), st.text(ODD, max_size=3))
+def test_pattern_matches_what_it_means_in_every_dialect(pieces: list[str], text: str) -> None:
+    """Python and ECMA-262 differ about digits, spaces and line ends; both must agree."""
+    try:
+        guide = guides.regex("".join(pieces)).bind(ODD_VOCABULARY)
+    except TaskInvalid:
+        assume(False)
+    in_python = re.fullmatch("".join(pieces), text)
+    in_ecma = re.fullmatch("".join(ECMA[piece] for piece in pieces), text)
+    assert accepts(guide, text, ODD_VOCABULARY) == bool(in_python and in_ecma)
 
 
 @given(st.data())

@@ -26,7 +26,7 @@ ENGINE_KEYWORDS = {
     *("minProperties", "maxProperties", "allOf", "anyOf", "$ref", "$defs"),
 }
 some = settings(
-    max_examples=400, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
+    max_examples=250, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
 )
 
 
@@ -59,6 +59,7 @@ def check_keywords(schema: Any) -> None:
 @given(schemas, st.lists(values, min_size=1, max_size=12))
 @example({"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}, [{"a": 1, "b": 1}, {}, {"b": 0}])
 @example({"not": {"enum": ["a", 1, None, True]}}, ["", "ab", 1.0, 2, None, True, False, []])
+@example({"not": {"oneOf": [{"minimum": 1}, {"maximum": 2}]}}, [0, 1, 2, 3, "a"])
 @example({"if": {"type": "string"}, "then": {"minLength": 1}, "else": False}, ["", "a", 1])
 @example({"items": {"enum": [1, 2]}, "type": "array", "uniqueItems": True}, [[1, 1], [2, 1]])
 def test_lowered_schema_takes_the_same_values(schema: Any, instances: list[Any]) -> None:
