@@ -125,6 +125,7 @@ def build_provider(chosen: OpenAISettings | LocalSettings) -> Provider:
             name=chosen.name,
             model=chosen.model,
             prior=None if chosen.prior == "off" else chosen.prior,
+            precision=chosen.precision,
             threads=chosen.threads,
             max_ticket_tokens=chosen.max_ticket_tokens,
             timeout_s=chosen.timeout,

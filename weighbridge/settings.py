@@ -128,6 +128,7 @@ class LocalSettings(_Section):
     kind: Literal["local"]
     model: str = "smollm2-135m"
     prior: str = "all-minilm-l6-v2"  # "off" leaves the language model alone
+    precision: Literal["int8", "float32", "bfloat16"] | None = None  # int8 on a CPU
     threads: Annotated[int, Field(ge=1, le=256)] | None = None
     max_ticket_tokens: Annotated[int, Field(ge=64, le=4096)] = 1024
     timeout: Seconds = 60.0

@@ -175,6 +175,7 @@ def _engine(local: LocalSettings) -> Engine:
     return Engine.load(
         local.model,
         prior=None,  # has no part in what is written, and takes a while to load
+        precision=local.precision,
         threads=local.threads,
         max_ticket_tokens=local.max_ticket_tokens,
     )

@@ -23,11 +23,12 @@ from weighbridge.schemas.ticket import Ticket
 
 if TYPE_CHECKING:
     from weighbridge.local_engine.engine import Engine
+    from weighbridge.local_engine.models.convert import Precision
     from weighbridge.local_engine.tickets import Weighed
     from weighbridge.local_engine.weighing import FieldSpec, FieldWeights
 
 _WORTH_A_NOTE = 0.0005  # of the posterior
-_PACKAGES = ("torch", "safetensors", "tokenizers", "gguf", "numpy", "py3langid")
+_PACKAGES = ("torch", "safetensors", "tokenizers", "gguf", "numpy", "jinja2", "py3langid")
 
 
 class LocalProvider:
@@ -40,6 +41,7 @@ class LocalProvider:
         name: the configured name.
         model: a known local model, or the path of a GGUF file.
         prior: a known sentence encoder or a folder with one; None for none.
+        precision: of the weights; None for int8 on a CPU, bfloat16 on a GPU.
         threads: torch threads; None leaves torch's own choice.
         max_ticket_tokens: longer tickets are cut in the middle.
         timeout_s: limit of one ticket, the first one's loading included.
@@ -52,6 +54,7 @@ class LocalProvider:
         name: str = "local",
         model: str = "smollm2-135m",
         prior: str | None = "all-minilm-l6-v2",
+        precision: Precision | None = None,
         threads: int | None = None,
         max_ticket_tokens: int = 1024,
         timeout_s: float = 60.0,
@@ -59,7 +62,8 @@ class LocalProvider:
     ) -> None:
         self.name, self.model = name, model
         self.timeout_s, self.reserve_s = timeout_s, reserve_s
-        self._prior, self._threads, self._max_ticket_tokens = prior, threads, max_ticket_tokens
+        self._prior, self._precision, self._threads = prior, precision, threads
+        self._max_ticket_tokens = max_ticket_tokens
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="weighbridge-local")
         self._engine: Engine | None = None
 
@@ -140,10 +144,12 @@ class LocalProvider:
             if self._prior is not None:
                 language.prepare()  # beside the import of torch, which takes a second
             from weighbridge.local_engine.engine import Engine
+    from weighbridge.local_engine.models.convert import Precision
 
             self._engine = Engine.load(
                 self.model,
                 prior=self._prior,
+                precision=self._precision,
                 threads=self._threads,
                 max_ticket_tokens=self._max_ticket_tokens,
             )
