@@ -144,7 +144,6 @@ class LocalProvider:
             if self._prior is not None:
                 language.prepare()  # beside the import of torch, which takes a second
             from weighbridge.local_engine.engine import Engine
-    from weighbridge.local_engine.models.convert import Precision
 
             self._engine = Engine.load(
                 self.model,
