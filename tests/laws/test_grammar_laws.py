@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import re
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from typing import Any
 
 import guide_laws as laws
@@ -21,6 +23,7 @@ from weighbridge.errors import TaskInvalid
 from weighbridge.local_engine import guides
 from weighbridge.local_engine.guides.grammar_guide import GrammarGuide, GrammarState
 from weighbridge.local_engine.guides.grammar_tables import tables_of
+from weighbridge.local_engine.guides.json_text import JsonText
 from weighbridge.local_engine.vocabulary import TableVocabulary, Vocabulary
 from weighbridge.schemas.finite import language
 
@@ -249,6 +252,78 @@ def test_forced_tokens_hold_all_that_the_engine_forces(schema: Any, seed: int) -
         if not state.is_ended:
             engine = state.matcher.deep_copy().compute_ff_tokens()
             assert list(guide.forced(state))[: len(engine)] == engine
+
+
+limits = st.sampled_from([0, 1, -1, 12, 0.1, -3.25, 1e-7, 123.456, 99.9, 2**53, 1e15])
+
+
+@some
+@given(
+    st.dictionaries(
+        st.sampled_from(["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"]), limits
+    ),
+    st.sampled_from(["number", "integer"]),
+    st.sampled_from([None, 1, 3, 0.5, 0.01, 1e-8]),
+    st.integers(0, 2**32),
+)
+def test_numbers_keep_to_their_bounds_to_the_last_digit(
+    bounds: dict[str, Any], kind: str, step: float | None, seed: int
+) -> None:
+    """In exact arithmetic: 1.565 is a multiple of 0.0001, whatever floats say."""
+    schema = bounds | {"type": kind} | ({} if step is None else {"multipleOf": step})
+    guide, choose = bound(schema), random.Random(seed).choice
+    exact = {name: Fraction(repr(value)) for name, value in bounds.items()}
+    for _ in range(5):
+        *_, last = written(guide, choose)
+        if last.is_ended:
+            number = Fraction(last.text.decode())
+            assert exact.get("minimum", number) <= number <= exact.get("maximum", number)
+            assert number > exact.get("exclusiveMinimum", number - 1)
+            assert number < exact.get("exclusiveMaximum", number + 1)
+            assert kind == "number" or number.denominator == 1
+            if step is not None:
+                assert (number / Fraction(repr(step))).denominator == 1
+
+
+json_texts = st.recursive(
+    st.sampled_from(
+        ["null", '"a"', '"\\\\"', '"\\""', "1", "-0.5e3", "1e309", "1e-999", '"1e999"']
+    ),
+    lambda inner: (
+        st.lists(inner, max_size=3).map(lambda items: f"[{', '.join(items)}]")
+        | st.lists(st.tuples(st.sampled_from(["a", "b", '\\"', "\\\\"]), inner), max_size=3).map(
+            lambda pairs: "{" + ", ".join(f'"{name}": {value}' for name, value in pairs) + "}"
+        )
+    ),
+    max_leaves=6,
+)
+
+
+@given(json_texts, st.data())
+def test_place_in_a_text_sees_each_repeated_name_and_huge_number(
+    text: str, data: st.DataObject
+) -> None:
+    """However the text is cut into tokens; what only looks like one, inside of a text, is none."""
+    place: JsonText | None = JsonText()
+    rest = text.encode()
+    while rest and place is not None:
+        length = data.draw(st.integers(1, len(rest)))
+        place, rest = place.advance(rest[:length]), rest[length:]
+    assert (place is not None) == is_plain(text)
+    assert place is None or not (place.open or place.partial.strip(b"0123456789.e-"))
+
+
+def is_plain(text: str) -> bool:
+    def finite(number: str) -> float:
+        if math.isinf(value := float(number)):
+            raise ValueError
+        return value
+
+    try:
+        json.loads(text, object_pairs_hook=no_repeated_names, parse_float=finite)
+    except (AssertionError, ValueError):
+        return False
+    return True
 
 
 def test_one_tokenizer_is_made_for_a_vocabulary() -> None:

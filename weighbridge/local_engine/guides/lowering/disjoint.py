@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from weighbridge.local_engine.guides.lowering.keywords import TYPES, Lowered, types_of
@@ -47,6 +47,24 @@ def are_disjoint(left: Lowered, right: Lowered, definitions: Definitions, depth:
         for one in own
         for other in others
     )
+
+
+def are_distinct_values(schemas: Sequence[Lowered]) -> bool:
+    """Whether each of the schemas is a list of scalars, and no scalar is in two; in linear time.
+
+    >>> are_distinct_values([{"const": 1}, {"enum": [True, "1"]}])
+    True
+    """
+    seen: set[tuple[str, Any]] = set()
+    for schema in schemas:
+        values = _listed(schema) if isinstance(schema, dict) else None
+        if values is None or any(isinstance(value, list | dict) for value in values):
+            return False
+        keys = {(_kind(value), value) for value in values}
+        if keys & seen:
+            return False
+        seen |= keys
+    return True
 
 
 def _conjuncts(schema: Lowered, definitions: Definitions, depth: int = 0) -> Iterator[Lowered]:

@@ -29,8 +29,7 @@ IN_PLACE = frozenset(
     }
 )
 
-# They make a place mean something else each time it is reached, or come from drafts before 4.
-_NEVER = {"$dynamicRef": "its target depends on the way there", "$recursiveRef": ""}
+_DYNAMIC = frozenset({"$dynamicRef", "$recursiveRef"})
 _BEFORE_DRAFT4 = frozenset({"extends", "disallow", "divisibleBy"})
 
 
@@ -46,7 +45,7 @@ def check(node: Node) -> None:
     if not isinstance(schema, dict):
         raise node.refusal("", "a schema is an object, true or false")
     for keyword, value in schema.items():
-        if keyword in _NEVER:
+        if keyword in _DYNAMIC:
             raise node.refusal(keyword, "what it means depends on how the place was reached")
         if keyword in _BEFORE_DRAFT4 and not node.declared:
             raise node.refusal(keyword, "it is of a draft before 4")

@@ -13,7 +13,7 @@ from jsonschema.exceptions import SchemaError
 
 from weighbridge.errors import SchemaRefused, TaskInvalid
 from weighbridge.local_engine.guides.lowering.arrays import arrays
-from weighbridge.local_engine.guides.lowering.disjoint import are_disjoint
+from weighbridge.local_engine.guides.lowering.disjoint import are_disjoint, are_distinct_values
 from weighbridge.local_engine.guides.lowering.document import Document, Draft, Node
 from weighbridge.local_engine.guides.lowering.keywords import (
     Lowered,
@@ -79,7 +79,7 @@ class Lowering:
         """
         lowered = self.of(node)
         common_steps(self._steps)
-        for place, combined in self._combined:
+        for place, combined in self._combined:  # inner ones come first
             if mixed_patterns(combined, self._definitions):
                 raise place.refusal(
                     "patternProperties", "together with what another part says of further names"
@@ -196,6 +196,8 @@ class Lowering:
         for keyword in keywords:
             if is_foreign(keyword, node):
                 raise Inexpressible("oneOf", f"in it is `{keyword}`, of another draft")
+        if are_distinct_values(ways):
+            return any_of(*ways)
         found = []
         for index, way in enumerate(ways):
             others: list[Lowered] = []

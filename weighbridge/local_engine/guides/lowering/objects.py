@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -12,6 +13,7 @@ from weighbridge.local_engine.guides.lowering.keywords import (
     Lowered,
     all_of,
     any_of,
+    check,
     is_restriction,
     types_of,
 )
@@ -68,9 +70,10 @@ def objects(node: Node, document: Document, lower: Lower) -> dict[str, Any]:
     # The engine reads a name in `properties` by that alone; a pattern that fits it holds as well.
     if patterns:
         names = [*parts, *(name for name in required if name not in parts)]
+        fitting = {name: _fitting(node, patterns, name) for name in names}
         parts = {
-            name: all_of(parts.get(name, True), *(_fitting(node, patterns, name)))
-            if name in parts or _fitting(node, patterns, name)
+            name: all_of(parts.get(name, True), *fitting[name])
+            if name in parts or fitting[name]
             else more
             for name in names
         }
@@ -133,10 +136,19 @@ def _unevaluated(
 
 
 def _fitting(node: Node, patterns: dict[str, Lowered], name: str) -> list[Lowered]:
+    """What the patterns that fit a name demand of its value.
+
+    In ASCII, whatever ECMA-262 finds Python finds as well.
+    """
     try:
-        return [part for pattern, part in patterns.items() if re.search(pattern, name, re.ASCII)]
+        if name.isascii() or not any("\\" in pattern for pattern in patterns):
+            with warnings.catch_warnings(action="ignore", category=FutureWarning):  # `[[`, `&&`
+                return [
+                    part for pattern, part in patterns.items() if re.search(pattern, name, re.ASCII)
+                ]
     except re.error:
-        raise node.refusal("patternProperties", "it is not known which names it fits") from None
+        pass
+    raise node.refusal("patternProperties", f"it is not known whether {name!r} fits it")
 
 
 def _translated(node: Node, pattern: str) -> str:
@@ -157,6 +169,7 @@ def _named(
     """`propertyNames`, as a pattern beside which no further names are allowed."""
     if out:
         raise Inexpressible("propertyNames", "beside `patternProperties`")
+    check(document.child(node, "propertyNames"))
     names = [*parts, *(name for name in required if name not in parts)]
     listed = _listed_names(node.schema["propertyNames"])
     if listed is not None:

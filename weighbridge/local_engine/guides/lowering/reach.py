@@ -44,14 +44,25 @@ def mixed_patterns(combined: Lowered, definitions: Definitions) -> bool:
 
     It does not apply what one part says of further names to those that fit a pattern of another.
     """
-    if not isinstance(combined, dict) or "allOf" not in combined:
+    if isinstance(combined, bool):
         return False
-    members = [set(_says_of_names(part, definitions, frozenset())) for part in combined["allOf"]]
+    parts = combined.get("allOf", [])
+    members = [set(_says_of_names(part, definitions, frozenset())) for part in parts]
     return any(
         "patternProperties" in member and other
         for index, member in enumerate(members)
         for other in members[:index] + members[index + 1 :]
-    )
+    ) or any(mixed_patterns(part, definitions) for part in _parts(combined))
+
+
+def _parts(schema: dict[str, Any]) -> Iterator[Lowered]:
+    for key in _LISTS:
+        yield from schema.get(key, ())
+    for key in _MAPS:
+        yield from schema.get(key, {}).values()
+    for key in _SINGLE:
+        if key in schema:
+            yield schema[key]
 
 
 def _ends(schema: Lowered, known: set[str]) -> bool:
