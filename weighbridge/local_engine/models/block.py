@@ -33,7 +33,7 @@ class Slot(NamedTuple):
     """The new tokens of one text: where they are kept, and what they see of each other."""
 
     cache: KVCache  # with room for them
-    sees: Tensor | None  # bool [N, N]; None where a single token sees everything
+    mask: Tensor | None  # see `attention_mask`; None where a single token sees everything
 
 
 class Rotation(NamedTuple):
@@ -112,14 +112,31 @@ class Block:
         turned = _rotate(turned, turn)
         queries, keys = torch.split(turned, [c.num_heads, c.num_kv_heads], 1)
         mixed, row = [], 0
-        for cache, sees in slots:
+        for cache, mask in slots:
             end = row + cache.num_new
             cache.write(index, keys[row:end], values[row:end])
-            mixed.append(_attend(queries[row:end], *cache.layer(index), sees))
+            mixed.append(_attend(queries[row:end], *cache.layer(index), mask))
             row = end
         x = x + self.output(mixed[0] if len(mixed) == 1 else torch.cat(mixed))
         gate, up = self.gate_up(rms_norm(x, self.mlp_norm, c.norm_eps)).chunk(2, -1)
         return x + self.down(F.silu(gate).mul_(up))
+
+
+def attention_mask(
+    config: LlamaConfig, sees: Tensor, past_tokens: int, dtype: torch.dtype
+) -> Tensor:
+    """What is added to attention scores: 0 or -inf, [shared * N, T], for heads laid end to end.
+
+    Args:
+        config: says how many query heads share a key head.
+        sees: bool [N, N], which new token sees which; all see the past.
+        past_tokens: how many there are of those.
+        dtype: of the scores.
+    """
+    count = len(sees)
+    mask = torch.zeros(count, past_tokens + count, dtype=dtype, device=sees.device)
+    mask[:, past_tokens:].masked_fill_(~sees, -torch.inf)
+    return mask.repeat(config.num_heads // config.num_kv_heads, 1)
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
@@ -133,17 +150,12 @@ def _rotate(x: Tensor, turn: Rotation) -> Tensor:
     return x * turn.cos + torch.cat([-right, left], dim=-1) * turn.sin
 
 
-def _attend(query: Tensor, key: Tensor, value: Tensor, sees: Tensor | None) -> Tensor:
-    """Attention of [N, H, D] over [Hkv, T, D], the last N of T being the new ones: [N, H * D].
+def _attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+    """Attention of [N, H, D] over [Hkv, T, D]: [N, H * D].
 
     The query heads that share a key head are laid end to end, so that keys are never copied.
     """
     count, num_heads, size = query.shape
-    shared = num_heads // len(key)
-    grouped = query.transpose(0, 1).reshape(len(key), shared * count, size)
-    scores = torch.bmm(grouped, key.transpose(1, 2)).mul_(size**-0.5)  # [Hkv, shared * N, T]
-    if sees is not None:
-        new = scores.view(len(key), shared, count, -1)[..., -count:]
-        new.masked_fill_(~sees, -torch.inf)
-    mixed = torch.bmm(scores.softmax(-1), value)
+    grouped = query.transpose(0, 1).reshape(1, len(key), -1, size)  # [1, Hkv, shared * N, D]
+    mixed = F.scaled_dot_product_attention(grouped, key[None], value[None], attn_mask=mask)
     return mixed.view(num_heads, count, size).transpose(0, 1).reshape(count, -1)

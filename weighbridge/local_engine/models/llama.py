@@ -15,7 +15,14 @@ import torch
 from torch import Tensor
 
 from weighbridge.errors import ContextTooLong
-from weighbridge.local_engine.models.block import Block, LlamaConfig, Slot, rms_norm, rotation
+from weighbridge.local_engine.models.block import (
+    Block,
+    LlamaConfig,
+    Slot,
+    attention_mask,
+    rms_norm,
+    rotation,
+)
 from weighbridge.local_engine.models.cache import KVCache
 from weighbridge.local_engine.models.linear import take, take_linear
 from weighbridge.local_engine.models.protocol import Read
@@ -91,46 +98,45 @@ class Llama:
         Raises:
             ContextTooLong: more positions than the model has.
         """
-        views = [_view(read, self.config.max_positions, self._device) for read in reads]
+        places = [self._place(read) for read in reads]
         ids = torch.cat([read.ids for read in reads]).to(self._device)
-        positions = torch.cat([view.positions for view in views]).to(self._device)
-        slots = [
-            Slot(read.past.extended(len(read.ids), view.kept), view.sees)
-            for read, view in zip(reads, views, strict=True)
-        ]
+        positions = torch.cat([place.positions for place in places]).to(self._device)
         turn = rotation(self.config, positions, self._dtype)
+        slots = [place.slot for place in places]
         x = self._embedding.rows(ids)
         for index, block in enumerate(self._blocks):
             x = block.forward(x, index, slots, turn)
         hidden = rms_norm(x, self._norm, self.config.norm_eps)
-        caches = [
-            cache.prefix(read.past.num_tokens + view.kept)
-            for (cache, _), read, view in zip(slots, reads, views, strict=True)
-        ]
         parts = torch.split(hidden, [len(read.ids) for read in reads])
-        return list(zip(parts, caches, strict=True))
+        kept = [place.slot.cache.prefix(place.num_kept) for place in places]
+        return list(zip(parts, kept, strict=True))
 
     @torch.inference_mode()
     def logits(self, hidden: Tensor) -> Tensor:
         """Raw next-token logits, float32 [N, V], in main memory whatever the device."""
         return self._head(hidden).float().cpu()
 
+    def _place(self, read: Read) -> _Place:
+        count, past = len(read.ids), read.past.num_tokens
+        if read.parents is None:
+            sees, depths, kept = torch.ones(count, count, dtype=torch.bool).tril(), None, count
+        else:
+            parents = read.parents.tolist()
+            (sees, depths), kept = visibility(parents), chain_length(parents)
+        positions = past + (torch.arange(count) if depths is None else depths)
+        needed = int(positions.max()) + 1
+        if needed > self.config.max_positions:
+            raise ContextTooLong(needed, self.config.max_positions)
+        mask = None
+        if count > 1:
+            mask = attention_mask(self.config, sees.to(self._device), past, self._dtype)
+        return _Place(Slot(read.past.extended(count, kept), mask), positions, past + kept)
+
 
 @dataclass(frozen=True, slots=True)
-class _View:
-    """Where the new tokens of one text stand, and what they see of each other."""
+class _Place:
+    """Where the new tokens of one text stand."""
 
+    slot: Slot
     positions: Tensor  # int64 [N]
-    sees: Tensor | None  # bool [N, N]; None where one token sees everything
-    kept: int  # how many of the first ones are plain text, each behind the one before
-
-
-def _view(read: Read, max_positions: int, device: torch.device) -> _View:
-    count = len(read.ids)
-    parents = range(-1, count - 1) if read.parents is None else read.parents.tolist()
-    sees, depths = visibility(parents)
-    positions = read.past.num_tokens + depths
-    needed = int(positions.max()) + 1
-    if needed > max_positions:
-        raise ContextTooLong(needed, max_positions)
-    return _View(positions, None if count == 1 else sees.to(device), chain_length(parents))
+    num_kept: int  # tokens of the cache afterwards: of a tree, only its first plain text

@@ -20,7 +20,14 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from weighbridge.local_engine.models.block import Block, LlamaConfig, Slot, rms_norm, rotation
+from weighbridge.local_engine.models.block import (
+    Block,
+    LlamaConfig,
+    Slot,
+    attention_mask,
+    rms_norm,
+    rotation,
+)
 from weighbridge.local_engine.models.cache import KVCache
 from weighbridge.local_engine.models.linear import Linear, largest_of
 
@@ -52,7 +59,8 @@ class Smoother:
     def __init__(self, config: LlamaConfig, x: Tensor) -> None:
         self._config, self._x = config, x
         self._turn = rotation(config, torch.arange(len(x)), torch.float32)
-        self._sees = torch.ones(len(x), len(x), dtype=torch.bool).tril()
+        sees = torch.ones(len(x), len(x), dtype=torch.bool).tril()
+        self._mask = attention_mask(config, sees, 0, torch.float32)
 
     @torch.no_grad()
     def block(self, weights: Mapping[str, Tensor], index: int) -> dict[str, Tensor]:
@@ -62,7 +70,7 @@ class Smoother:
         qkv, output = _Watched(block.qkv), _Watched(block.output)
         gate_up, down = _Watched(block.gate_up), _Watched(block.down)
         cache = KVCache.empty(torch.empty(1, c.num_kv_heads, 0, c.head_size))
-        slot = Slot(cache.extended(len(self._x), kept=len(self._x)), self._sees)
+        slot = Slot(cache.extended(len(self._x), kept=len(self._x)), self._mask)
         watched = replace(block, qkv=qkv, output=output, gate_up=gate_up, down=down)
         self._x = watched.forward(self._x, 0, [slot], self._turn)
 
