@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,8 +15,11 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+ENGINE_PAGE = (ROOT / "docs" / "engine.md").read_text("utf-8")
+
+
+def blocks(language: str, page: str = README) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.models
@@ -28,6 +32,29 @@ def test_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for block in blocks("python"):
         exec(compile(block, "README.md", "exec", dont_inherit=True), names)
     assert names["routing"].name == "Routing"  # type: ignore[attr-defined]
+
+
+@pytest.mark.models
+def test_python_of_the_engine_page_runs() -> None:
+    """In order, on the default model; what the page says of a result holds."""
+    names: dict[str, Any] = {}
+    for block in blocks("python", ENGINE_PAGE):
+        exec(compile(block, "engine.md", "exec", dont_inherit=True), names)
+    assert names["answer"].text in {"billing", "bug", "how_to"}
+    assert len(names["cities"]) == 4
+    weights = names["weights"]
+    assert len(weights.joint()) == 6
+    assert sum(weights.joint().values()) == pytest.approx(1.0)
+    assert sum(weights.marginal(("category",)).values()) == pytest.approx(1.0)
+    assert 0 < weights.mass[0] < weights.mass[1] < 1
+    assert weights.dropped == 0.0
+
+
+def test_every_guide_is_on_the_engine_page() -> None:
+    from weighbridge.local_engine import guides
+
+    missing = [name for name in guides.__all__ if f"`{name}(" not in ENGINE_PAGE]
+    assert missing == []
 
 
 def test_configuration_of_the_readme_is_valid(monkeypatch: pytest.MonkeyPatch) -> None:
