@@ -35,12 +35,27 @@ class TransformersCache:
     """What the library keeps of the tokens seen so far; never given to it to write into again.
 
     Args:
-        num_tokens: how many there are.
-        kept: a `transformers` cache; None before the first token.
+        ids: int64 [T], the tokens.
+        kept: a `transformers` cache of them; None where they must be read anew.
     """
 
-    num_tokens: int
+    ids: Tensor
     kept: Any
+
+    @property
+    def num_tokens(self) -> int:
+        """How many tokens have been read."""
+        return len(self.ids)
+
+    def prefix(self, num_tokens: int) -> TransformersCache:
+        """The first of the tokens alone; to be read anew where the library cannot cut its cache."""
+        if num_tokens == self.num_tokens:
+            return self
+        kept = None
+        if num_tokens > 0 and _is_plain(self.kept):
+            kept = _branched(self.kept)
+            kept.crop(num_tokens - self.num_tokens)  # negative: how many to forget
+        return TransformersCache(self.ids[:num_tokens], kept)
 
 
 class TransformersModel:
@@ -90,7 +105,7 @@ class TransformersModel:
 
     def empty_cache(self) -> TransformersCache | TokenCache:
         """A cache of no tokens."""
-        return TransformersCache(0, None) if self.keeps_cache else self._alone.empty_cache()
+        return _nothing_read() if self.keeps_cache else self._alone.empty_cache()
 
     @torch.inference_mode()
     def forward(
@@ -104,13 +119,15 @@ class TransformersModel:
         needed = past.num_tokens + 1 + int(depths.max())
         if needed > self.max_positions:
             raise ContextTooLong(needed, self.max_positions)
+        if past.kept is None and past.num_tokens:
+            _, past = self._read(past.ids, _nothing_read())
         chain = chain_length(order)
         if chain == len(ids):
             return self._read(ids, past)
         if self.packs_trees:
             rows, longer = self._read(ids, past, **self._tree(past.num_tokens, sees, depths))
             longer.kept.crop(chain - len(ids))  # negative: how many to forget
-            return rows, TransformersCache(past.num_tokens + chain, longer.kept)
+            return rows, TransformersCache(longer.ids[: past.num_tokens + chain], longer.kept)
         found: dict[int, Tensor] = {}
         for path in leaf_paths(order):
             path_rows, _ = self._read(ids[torch.tensor(path)], past)
@@ -143,7 +160,7 @@ class TransformersModel:
             input_ids=ids[None].to(self._model.device), use_cache=True, **{name: kept}, **tree
         )
         rows: Tensor = (found.logits if self._head is None else found.last_hidden_state)[0]
-        return rows, TransformersCache(past.num_tokens + len(ids), kept)
+        return rows, TransformersCache(torch.cat([past.ids, ids.cpu()]), kept)
 
     def _tree(self, past_tokens: int, sees: Tensor, depths: Tensor) -> dict[str, Tensor]:
         """What tells the library that tokens are a tree: a mask of [1, 1, N, T + N], positions."""
@@ -157,16 +174,11 @@ class TransformersModel:
 
     def _own(self, kept: Any) -> Any:
         """A cache that may be written into, with the content of one that may not."""
-        from transformers.cache_utils import DynamicCache, DynamicLayer
+        from transformers.cache_utils import DynamicCache
 
         if kept is None:
             return DynamicCache(config=self._model.config)
-        if type(kept) is DynamicCache and all(type(layer) is DynamicLayer for layer in kept.layers):
-            own = copy.copy(kept)
-            # Such a layer never writes into its tensors: it puts longer ones in their place.
-            own.layers = [copy.copy(layer) for layer in kept.layers]
-            return own
-        return copy.deepcopy(kept)
+        return _branched(kept) if _is_plain(kept) else copy.deepcopy(kept)
 
     @torch.inference_mode()
     def _is_apart(self, head: Any) -> bool:
@@ -214,6 +226,25 @@ class TransformersModel:
         rest, _ = self.forward(ids[chain:], longer)
         texts, trees = [text, torch.cat([first[:chain], rest])], [first, second]
         return [self._raw(rows).cpu() for rows in texts], [self._raw(rows).cpu() for rows in trees]
+
+
+def _nothing_read() -> TransformersCache:
+    return TransformersCache(torch.empty(0, dtype=torch.int64), None)
+
+
+def _is_plain(kept: Any) -> bool:
+    """Whether a cache has nothing but whole keys and values, which can be shared and cut short."""
+    from transformers.cache_utils import DynamicCache, DynamicLayer
+
+    return type(kept) is DynamicCache and all(type(layer) is DynamicLayer for layer in kept.layers)
+
+
+def _branched(kept: Any) -> Any:
+    """A plain cache with the same content, to be written into or cut."""
+    own = copy.copy(kept)
+    # Such a layer never writes into its tensors: it puts longer or shorter ones in their place.
+    own.layers = [copy.copy(layer) for layer in kept.layers]
+    return own
 
 
 def _random_ids(count: int, vocab_size: int) -> Tensor:
