@@ -1,7 +1,7 @@
 # make demo       triage the example tickets on this machine, offline once the models are here
 # make test       lint, types and tests
 # make test-slow  the long tests: whole ticket sets, reference implementations
-# make bench      accuracy, latency
+# make bench      accuracy, latency, schemas, the engine beside its peers
 #
 # TORCH_INDEX_URL names another package index for torch. On Linux the default index has a CUDA build
 # of several gigabytes; the CPU build is enough:
@@ -16,6 +16,8 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 SHARED ?= ../shared
 DRAWS := $(wildcard $(SHARED)/data/tickets/banking77-draw0 $(SHARED)/data/tickets/banking77-draw1 \
 	$(SHARED)/data/tickets/clinc150-domains)
+SUITES := $(and $(wildcard $(SHARED)/data/json-schema-test-suite),$(wildcard $(SHARED)/data/maskbench),\
+	$(SHARED)/data/json-schema-test-suite $(SHARED)/data/maskbench)
 
 .PHONY: demo test test-slow check bench clean
 .DEFAULT_GOAL := demo
@@ -51,6 +53,8 @@ bench: $(VENV)/dev
 	$(foreach draw,$(DRAWS),$(BIN)/python -m bench.accuracy $(draw) --shots 0 &&) true
 	$(BIN)/python -m bench.triage
 	$(BIN)/python -m bench.latency
+	$(if $(SUITES),$(BIN)/python -m bench.schemas $(SUITES))
+	$(BIN)/python -m bench.engine --shared $(SHARED)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis weighbridge-demo.db*
