@@ -8,14 +8,17 @@ back, and the first tokens written must spell it again, whatever else they spell
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
 from weighbridge.local_engine.guides.protocol import Guide, State
 from weighbridge.local_engine.vocabulary import Vocabulary
+
+_KEPT_OWED = 16  # ends of prompts whose continuations are kept; half a vocabulary begins with " "
 
 
 class _State(NamedTuple):
@@ -25,7 +28,6 @@ class _State(NamedTuple):
     inner: State
 
 
-@dataclass(frozen=True, slots=True)
 class Healed:
     """A guide behind some bytes of the prompt that must be spelled again.
 
@@ -35,74 +37,61 @@ class Healed:
         vocabulary: of the model.
     """
 
-    guide: Guide
-    owed: bytes
-    vocabulary: Vocabulary
+    def __init__(self, guide: Guide, owed: bytes, vocabulary: Vocabulary) -> None:
+        self._guide, self._owed, self._vocabulary = guide, owed, vocabulary
+        self._row = cache(self._find_row)  # while bytes are owed, the guide has not moved
 
     @property
     def is_hard(self) -> bool:
         """See `Guide.is_hard`; the bytes alone demand no shape of the answer."""
-        return self.guide.is_hard
+        return self._guide.is_hard
 
     def init(self) -> _State:
         """See `Guide.init`."""
-        return _State(self.owed, self.guide.init())
+        return _State(self._owed, self._guide.init())
 
     def bias(self, state: _State) -> Tensor:
         """See `Guide.bias`."""
-        if not state.owed:
-            return self.guide.bias(state.inner)
-        row = torch.full((self.vocabulary.vocab_size,), -torch.inf)
-        for token in self.vocabulary.consistent_with(state.owed):
-            after = self._behind(state, token)
-            if after is not None:
-                row[token] = after[1]
-        return row
+        return self._row(state.owed) if state.owed else self._guide.bias(state.inner)
 
     def advance(self, state: _State, token: int) -> _State:
         """See `Guide.advance`."""
         if not state.owed:
-            return _State(b"", self.guide.advance(state.inner, token))
-        after = self._behind(state, token)
-        if after is None:
+            return _State(b"", self._guide.advance(state.inner, token))
+        if not 0 <= token < self._vocabulary.vocab_size or self.bias(state)[token] == -torch.inf:
             raise ValueError(f"token {token} is banned here")
-        return after[0]
+        text = self._vocabulary.token_bytes[token]
+        if state.owed.startswith(text):
+            return _State(state.owed[len(text) :], state.inner)
+        inner = state.inner
+        for piece in _pieces(self._vocabulary, text[len(state.owed) :]):
+            inner = self._guide.advance(inner, piece)
+        return _State(b"", inner)
 
     def finished(self, state: _State) -> bool:
         """See `Guide.finished`."""
-        return not state.owed and self.guide.finished(state.inner)
+        return not state.owed and self._guide.finished(state.inner)
 
     def forced(self, state: _State) -> tuple[int, ...]:
         """See `Guide.forced`."""
-        return () if state.owed else self.guide.forced(state.inner)
+        return () if state.owed else self._guide.forced(state.inner)
 
-    def _behind(self, state: _State, token: int) -> tuple[_State, float] | None:
-        """The state behind a token and the bias on the way there; None if it is banned."""
-        text = self.vocabulary.token_bytes[token]
-        if not text or token in self.vocabulary.eos_ids:
-            return None
-        if state.owed.startswith(text):
-            return _State(state.owed[len(text) :], state.inner), 0.0
-        if not text.startswith(state.owed):
-            return None
-        walked = self._walked(state.inner, text[len(state.owed) :])
-        return None if walked is None else (_State(b"", walked[0]), walked[1])
-
-    def _walked(self, inner: State, rest: bytes) -> tuple[State, float] | None:
-        """The guide's own state behind some bytes, by the tokens that the tokenizer would use."""
-        total = 0.0
-        try:
-            tokens = self.vocabulary.encode(rest.decode())
-        except ValueError:  # the bytes end within a character, or have no spelling
-            return None
-        if b"".join(self.vocabulary.token_bytes[i] for i in tokens) != rest:
-            return None
-        for token in tokens:
-            bias = float(self.guide.bias(inner)[token])
-            if bias == -torch.inf:
-                return None
-            inner, total = self.guide.advance(inner, token), total + bias
-        return inner, total
+    def _find_row(self, owed: bytes) -> Tensor:
+        again, beyond = _continuations(self._vocabulary, owed)
+        ids, values = [*again], [0.0] * len(again)
+        waiting = [(beyond, self._guide.init(), 0.0)]
+        while waiting:
+            ways, inner, before = waiting.pop()
+            allowed = self._guide.bias(inner)[ways.pieces].add(before).tolist()
+            ids += ways.tokens
+            values += allowed[: len(ways.tokens)]
+            behind = zip(ways.longer.items(), allowed[len(ways.tokens) :], strict=True)
+            for (piece, below), value in behind:
+                if value > -torch.inf:
+                    waiting.append((below, self._guide.advance(inner, piece), value))
+        row = torch.full((self._vocabulary.vocab_size,), -torch.inf)
+        row[ids] = torch.tensor(values)
+        return row
 
 
 def taken_back(
@@ -119,6 +108,93 @@ def taken_back(
         vocabulary: of the model.
     """
     owed = vocabulary.token_bytes[ids[-1]] if len(ids) > 1 else b""
-    if not owed or len(vocabulary.starting_with(owed)) <= 1:
+    if not owed or ids[-1] in vocabulary.eos_ids or len(vocabulary.starting_with(owed)) <= 1:
         return list(ids), guide, b""
     return list(ids[:-1]), Healed(guide, owed, vocabulary), owed
+
+
+class _Ways:
+    """Tokens that spell what is owed and more: a tree by the pieces of what they spell beyond it.
+
+    Attributes:
+        tokens: those of which one more piece is left.
+        longer: the others, by their next piece.
+    """
+
+    def __init__(self) -> None:
+        self.tokens, self.longer = list[int](), dict[int, _Ways]()
+        self._last = list[int]()
+
+    @cached_property
+    def pieces(self) -> Tensor:
+        """int64: the last piece of each of `tokens`, then the next pieces of `longer`."""
+        return torch.tensor([*self._last, *self.longer], dtype=torch.int64)
+
+    def add(self, token: int, pieces: Sequence[int]) -> None:
+        """Add a token by what it spells beyond; before `pieces` is asked for."""
+        ways = self
+        for piece in pieces[:-1]:
+            ways = ways.longer.setdefault(piece, _Ways())
+        ways.tokens.append(token)
+        ways._last.append(pieces[-1])
+
+
+_KNOWN: WeakKeyDictionary[Vocabulary, dict[bytes, tuple[list[int], _Ways]]] = WeakKeyDictionary()
+
+
+def _continuations(vocabulary: Vocabulary, owed: bytes) -> tuple[list[int], _Ways]:
+    """The tokens that may come first where some bytes are owed.
+
+    Returns:
+        Those that spell a part of the bytes or all of them, and nothing else; and those that spell
+        more than the bytes.
+    """
+    known = _KNOWN.setdefault(vocabulary, {})
+    if owed not in known:
+        if len(known) >= _KEPT_OWED:
+            del known[next(iter(known))]
+        known[owed] = _find_continuations(vocabulary, owed)
+    return known[owed]
+
+
+def _find_continuations(vocabulary: Vocabulary, owed: bytes) -> tuple[list[int], _Ways]:
+    again, beyond = list[int](), _Ways()
+    ends = _ways_on(vocabulary, owed)
+    for token in vocabulary.consistent_with(owed):
+        text = vocabulary.token_bytes[token]
+        if token in vocabulary.eos_ids:
+            continue
+        if len(text) <= len(owed):
+            if len(text) in ends:
+                again.append(token)
+        elif pieces := _pieces(vocabulary, text[len(owed) :]):
+            beyond.add(token, pieces)
+    return again, beyond
+
+
+def _ways_on(vocabulary: Vocabulary, owed: bytes) -> set[int]:
+    """After how many of the bytes the rest can still be spelled; all of them included.
+
+    A vocabulary may lack single bytes: behind some beginnings there would be a dead end.
+    """
+    ends = {len(owed)}
+    for start in range(len(owed) - 1, 0, -1):
+        rest = owed[start:]
+        steps = {
+            len(vocabulary.token_bytes[token])
+            for token in vocabulary.consistent_with(rest)
+            if token not in vocabulary.eos_ids
+        }
+        if any(start + step in ends for step in steps):
+            ends.add(start)
+    return ends
+
+
+def _pieces(vocabulary: Vocabulary, rest: bytes) -> list[int]:
+    """The tokenizer's own spelling; none where the bytes end within a character, or have none."""
+    try:
+        pieces = vocabulary.encode(rest.decode())
+    except ValueError:
+        return []
+    is_exact = b"".join(vocabulary.token_bytes[piece] for piece in pieces) == rest
+    return pieces if is_exact else []
