@@ -143,7 +143,8 @@ class Engine:
                 the model write freely.
             sampling: how tokens are chosen; greedy unless you say otherwise.
             max_tokens: of the answer, prefill excluded.
-            stop: the answer ends before the first of these strings.
+            stop: the answer ends before the first of these strings, even where the guide would go
+                on; `finish` says so.
             prefill: the answer's first words, given; the guide begins behind them.
             heal: let the last token of a plain prompt or of the prefill merge with what follows.
             num_candidates: to list beside each token, as a trace; 0 for none.
@@ -168,7 +169,7 @@ class Engine:
         >>> model = ModuleModel(torch.nn.Embedding.from_pretrained(table), 5, 64)
         >>> answer = Engine(model, words).generate("?", guides.choice(["yes", "no"]), heal=False)
         >>> answer.text, answer.steps[0].rank, round(answer.steps[0].mass, 3)
-        ('no', 2, 0.143)
+        ('no', 2, 0.144)
         """
         (answer,) = self.generate_many(
             [prompt],
@@ -336,23 +337,32 @@ class Engine:
         """The tokens of a prompt; at least one."""
         if isinstance(prompt, str):
             ids = [*self._bos, *self.vocabulary.encode(prompt)]
-        elif all(isinstance(part, int) for part in prompt):
-            ids = [part for part in prompt if isinstance(part, int)]
-        elif self.chat is None:
-            raise EngineError("the model knows no conversations; give it plain text")
         else:
-            ids = self.chat.render([part for part in prompt if isinstance(part, Message)])
+            ids = [part for part in prompt if isinstance(part, int)]
+            messages = [part for part in prompt if isinstance(part, Message)]
+            if len(prompt) not in (len(ids), len(messages)):
+                raise TypeError("a prompt is a text, `Message`s, or token ids as whole numbers")
+            if messages:
+                ids = self._rendered(messages)
         if not ids:
             raise ValueError("the prompt is empty; give the model at least one token to read")
+        if not all(0 <= token < self.vocabulary.vocab_size for token in ids):
+            raise ValueError(f"token ids are from 0 to {self.vocabulary.vocab_size - 1}")
         return ids
 
+    def _rendered(self, messages: Sequence[Message]) -> list[int]:
+        if self.chat is None:
+            raise EngineError("the model knows no conversations; give it plain text")
+        return self.chat.render(messages)
+
     def _job(self, prompt: PromptLike, guide: Guide, prefill: str, *, heal: bool) -> _Job:
-        ids = [*self._ids(prompt), *self.vocabulary.encode(prefill)]
-        owed = b""
+        before, owed = self._ids(prompt), b""
+        ids = [*before, *self.vocabulary.encode(prefill)]
         # A conversation ends where its template says: nothing to heal but the prefill's end.
         if heal and (prefill or isinstance(prompt, str)):
             ids, guide, owed = taken_back(ids, guide, self.vocabulary)
-        return _Job(self._prompts.prompt(ids), guide, len(owed))
+        num_given = max(0, len(ids) - len(before))
+        return _Job(self._prompts.prompt(ids, num_given), guide, len(owed))
 
 
 class _Job(NamedTuple):

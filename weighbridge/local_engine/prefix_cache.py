@@ -22,17 +22,22 @@ class PrefixCache:
         self._model = model
         self._kept: list[tuple[tuple[int, ...], Prompt]] = []  # newest last
 
-    def prompt(self, ids: Sequence[int]) -> Prompt:
-        """A prompt of at least one token, of which as much as possible has been read."""
+    def prompt(self, ids: Sequence[int], num_given: int = 0) -> Prompt:
+        """A prompt of which as much as possible has been read.
+
+        Args:
+            ids: at least one.
+            num_given: so many of the last are the first words of the answer; fewer than all.
+        """
         whole = tuple(ids)
         past, common = self._model.empty_cache(), 0
         for known, prompt in self._kept:
-            # At least one token is read anew: its row says what follows.
-            limit = min(prompt.cache.num_tokens, len(whole) - 1)
+            # At least one token is read anew: its row says what follows. The same for those given.
+            limit = min(prompt.cache.num_tokens, len(whole) - 1 - num_given)
             length = _common(known[:limit], whole)
             if length >= max(_WORTH_IT, common):
                 past, common = prompt.cache.prefix(length), length
-        fresh = Prompt(past, whole[common:])
+        fresh = Prompt(past, whole[common:], given=whole[len(whole) - num_given :])
         self._kept = [*self._kept[1 - _KEPT :], (whole, fresh)]
         return fresh
 

@@ -92,18 +92,29 @@ class Prompt:
         tail: the tokens that have not; the first pass over any options reads them as well, since
             one pass of many rows is quicker than two of few.
         logits: float32 [V], raw, of the token that follows; None while there is a tail.
+        given: its last tokens, where they are the first words of an answer and accounted for.
+        before: float32 [len(given), V], raw, of each of them; None while there is a tail.
 
     Raises:
-        ValueError: neither a tail nor logits.
+        ValueError: neither a tail nor logits, or no unread token before those given.
     """
 
     cache: Any
     tail: tuple[int, ...] = ()
     logits: Tensor | None = None
+    given: tuple[int, ...] = ()
+    before: Tensor | None = None
 
     def __post_init__(self) -> None:
         if not self.tail and self.logits is None:
             raise ValueError("a prompt that has been read needs the logits of what follows")
+        if self.given and len(self.tail) <= len(self.given):
+            raise ValueError("what comes before the given tokens must be read with them")
+
+    @property
+    def num_tokens(self) -> int:
+        """How many tokens there are, read or not."""
+        return int(self.cache.num_tokens) + len(self.tail)
 
     def after(self, model: LanguageModel) -> Tensor:
         """Logits of the token that follows, float32 [V]; reads the tail if it must."""
@@ -119,9 +130,12 @@ def read_all(model: LanguageModel, prompts: Sequence[Prompt]) -> None:
     if not unread:
         return
     passes = read_batch(model, [Read(torch.tensor(p.tail), p.cache) for p in unread])
-    logits = model.logits(torch.cat([hidden[-1:] for hidden, _ in passes]))
-    for prompt, (_, cache), row in zip(unread, passes, logits, strict=True):
-        prompt.tail, prompt.cache, prompt.logits = (), cache, row
+    counts = [1 + len(prompt.given) for prompt in unread]
+    ends = [hidden[-count:] for (hidden, _), count in zip(passes, counts, strict=True)]
+    parts = torch.split(model.logits(torch.cat(ends)), counts)
+    for prompt, (_, cache), rows in zip(unread, passes, parts, strict=True):
+        prompt.tail, prompt.cache = (), cache
+        prompt.before, prompt.logits = rows[:-1], rows[-1]
 
 
 class Scorer:

@@ -35,7 +35,8 @@ class Step:
         text: its bytes; empty for end of text.
         logprob: natural log of its probability, ≤ 0.
         rank: 1 where no token was likelier.
-        mass: step mass: the probability of all tokens that the guide allowed here, 0 to 1.
+        mass: step mass: the probability of all tokens that the guide allowed here, 0 to 1; where
+            the token was given, of that one alone.
         source: "model" chose it, "guide" left no choice, or it was given as "prefill".
         allowed_count: how many tokens the guide allowed.
         free: the likeliest tokens before the guide, if a trace was asked for.
@@ -65,10 +66,11 @@ class Generation:
     Args:
         text: what was written, prefill included, stop string and end of text excluded.
         steps: one for each token, those of the prefill included, and the closing end of text where
-            the model was asked for it: behind an answer that nothing can follow it is not.
+            the model was asked for it: behind an answer that nothing can follow it is not. Where a
+            token of the prompt or the prefill was taken back, what spells it again is a step too.
         finish: "eos" the model ended it; "guide" nothing could follow; "stop" a stop string came;
             "length" max_tokens came, where no hard guide was broken by that.
-        forward_passes: of the model, the prompt's excluded.
+        forward_passes: of the model; the one that reads prompt and prefill is not counted.
     """
 
     text: str

@@ -72,11 +72,12 @@ def distribution(logits: Tensor, sampling: Sampling) -> Tensor:
     """
     if sampling.temperature == 0:
         return torch.zeros_like(logits).index_fill_(0, logits.argmax(), 1.0)
-    # Less the largest, so that no temperature, however low, divides into infinity.
-    scaled = (logits - logits.max()) / sampling.temperature
-    if sampling.top_k is not None and sampling.top_k < len(scaled):
-        kept = scaled.topk(sampling.top_k)
-        scaled = torch.full_like(scaled, -torch.inf).scatter_(0, kept.indices, kept.values)
+    if sampling.top_k is not None and sampling.top_k < len(logits):
+        kept = logits.topk(sampling.top_k)
+        logits = torch.full_like(logits, -torch.inf).scatter_(0, kept.indices, kept.values)
+    # Less the largest, so that no temperature divides into infinity; in float64, since there are
+    # temperatures that float32 takes for 0 or infinity.
+    scaled = (logits - logits.max()).double().div(sampling.temperature).float()
     probs = scaled.softmax(-1)
     if sampling.top_p < 1.0:
         ordered, order = probs.sort(descending=True, stable=True)
@@ -88,23 +89,23 @@ def distribution(logits: Tensor, sampling: Sampling) -> Tensor:
     return probs / probs.sum()
 
 
-def preferring_long(bias: Tensor, guide: Guide, state: State, vocabulary: Vocabulary) -> Tensor:
-    """A guide's bias with tokens set aside that only begin what a longer one spells whole.
+def preferring_long(logits: Tensor, guide: Guide, state: State, vocabulary: Vocabulary) -> Tensor:
+    """Logits with tokens set aside that only begin what a longer one spells whole.
 
     A token is set aside where, behind it, the guide allows nothing but the rest of an allowed
     longer token: whichever is taken, the text is the same. Behind "bug" of "bug" and "bugfix" there
-    is a choice, so both stay.
+    is a choice, so both stay; so does "b" of "bug" and "bus" where "bug" is a token and "bus" none.
 
     Args:
-        bias: float32 [V], of `guide` in `state`.
+        logits: float32 [V], the bias of `guide` in `state` added.
         guide: the guide.
         state: where it is.
         vocabulary: of the model.
     """
     table = vocabulary.token_bytes
-    texts = {i: table[i] for i in (bias > -torch.inf).nonzero().flatten().tolist() if table[i]}
+    texts = {i: table[i] for i in (logits > -torch.inf).nonzero().flatten().tolist() if table[i]}
     if len(texts) > _MAX_COMPARED:
-        return bias
+        return logits
     aside = [
         token
         for token, text in texts.items()
@@ -115,11 +116,23 @@ def preferring_long(bias: Tensor, guide: Guide, state: State, vocabulary: Vocabu
             for longer in texts.values()
         )
     ]
-    return bias.index_fill(0, torch.tensor(aside, dtype=torch.int64), -torch.inf)
+    return logits.index_fill(0, torch.tensor(aside, dtype=torch.int64), -torch.inf)
 
 
 def _must_follow(rest: bytes, guide: Guide, state: State, table: Sequence[bytes]) -> bool:
-    """Whether all that a guide allows is a beginning of `rest`, or begins with it."""
-    allowed = (guide.bias(state) > -torch.inf).nonzero().flatten().tolist()
-    texts = [table[token] for token in allowed]
-    return bool(texts) and all(t and (rest.startswith(t) or t.startswith(rest)) for t in texts)
+    """Whether all that a guide allows spells `rest`, or begins with it, in whatever tokens."""
+    reached: list[list[State]] = [[] for _ in rest]  # by how much of the rest is spelled
+    reached[0].append(state)
+    for spelled, states in enumerate(reached):
+        left = rest[spelled:]
+        for here in states:
+            for token in (guide.bias(here) > -torch.inf).nonzero().flatten().tolist():
+                text = table[token]
+                if text and text.startswith(left):
+                    continue
+                if not text or not left.startswith(text):
+                    return False
+                after = guide.advance(here, token)
+                if after not in reached[spelled + len(text)]:
+                    reached[spelled + len(text)].append(after)
+    return True
