@@ -21,7 +21,8 @@ from dataclasses import dataclass
 import torch
 
 from weighbridge.decision import Json
-from weighbridge.errors import TaskInvalid
+from weighbridge.errors import EngineError, TaskInvalid
+from weighbridge.local_engine.guides.texts import encoded, listed
 from weighbridge.local_engine.scoring import Branch, ChoiceScores, Scores
 from weighbridge.local_engine.spellings import END_OF_TEXT, Text
 from weighbridge.schemas.finite import Choice, FiniteLanguage, Option, Path
@@ -128,6 +129,9 @@ def posterior(
         scores: at the prompt.
         encode: the model's tokenizer.
         max_branches: beginnings to follow from one choice to the next, the likeliest first.
+
+    Raises:
+        EngineError: the model gives no member any probability at all, or see `Scorer.score`.
     """
     followed = [_Beginning(values=(), log_prob=0.0, prefix=())]
     dropped = slack = 0.0
@@ -162,23 +166,25 @@ def of_texts(texts: Sequence[str]) -> FiniteLanguage:
     """The language of some texts, each closed by end of text.
 
     Raises:
-        TaskInvalid: no texts, or one twice.
+        TaskInvalid: no texts, one twice, or one with half a surrogate pair.
     """
-    if not texts:
+    options = listed(texts)
+    if not options:
         raise TaskInvalid("", "there is nothing to choose from")
-    for place, text in enumerate(texts):
-        if text in texts[:place]:
-            raise TaskInvalid(f"/{place}", "this text is listed twice")
-    return FiniteLanguage((Choice((), tuple(Option(text, text, END_OF_TEXT) for text in texts)),))
+    for place, text in enumerate(options):
+        encoded(text, f"/{place}")
+    return FiniteLanguage((Choice((), tuple(Option(text, text, END_OF_TEXT) for text in options)),))
 
 
 def near_miss_mass(language: FiniteLanguage, scores: Scores) -> tuple[float, float]:
     """Bounds of the raw probability that the first choice is answered, but spelled otherwise.
 
     Args:
-        language: with at least one choice.
+        language: where there is nothing to choose, nothing can be spelled wrongly.
         scores: at the prompt.
     """
+    if not language.choices:
+        return 0.0, 0.0
     choice = language.choices[0]
     right = {Text(option.stem, option.closer) for option in choice.options}
     wrong = {Text(stem, o.closer): None for o in choice.options for stem in _misspelled(o.stem)}
@@ -251,6 +257,8 @@ def _continued(
 
 def _normalised(followed: Sequence[_Beginning]) -> tuple[Member, ...]:
     log_probs = torch.tensor([place.log_prob for place in followed], dtype=torch.float64)
+    if not bool((log_probs > -torch.inf).any()):
+        raise EngineError("the model gives no answer of the language any probability at all")
     probabilities = log_probs.softmax(0).tolist()
     members = [
         Member(values=place.values, log_prob=place.log_prob, probability=probability)

@@ -75,9 +75,12 @@ class Spellings:
         self._trie = Trie()
         self._nodes = [_Node(0, range(len(texts)))]  # entry i is node i - 1, the root first
         for option, text in enumerate(texts):
-            for path in canonical(vocabulary, text):
-                if option not in self._node(self._insert(ROOT, path)).options:
-                    raise EngineError(f"the vocabulary cannot spell option {option}")
+            try:
+                ends = [self._insert(ROOT, path) for path in canonical(vocabulary, text)]
+            except ValueError:  # `TableVocabulary` is greedy, and can miss the only spelling
+                ends = []
+            if not ends or any(option not in self._node(end).options for end in ends):
+                raise EngineError(f"the vocabulary cannot spell option {option}")
         self.closings, self.children, self.outside = self._exits(range(ROOT, len(self)))
 
     def __len__(self) -> int:
@@ -202,7 +205,7 @@ def _respelled(vocabulary: Vocabulary, rest: bytes) -> list[int]:
     """
     try:
         return vocabulary.encode(rest.decode())
-    except UnicodeDecodeError:
+    except ValueError:  # no text, or none that `TableVocabulary` finds a spelling for
         pass
     table, path = vocabulary.token_bytes, list[int]()
     while rest:

@@ -101,8 +101,9 @@ class TicketWeigher:
     ) -> _Task:
         first = language.parts[0] if language.parts else None
         scaffold = first.text if isinstance(first, Literal) else ""
-        before = torch.tensor(self._chat.before_user(system))
-        _, prefix = self._model.forward(before, self._model.empty_cache())
+        before, prefix = self._chat.before_user(system), self._model.empty_cache()
+        if before:  # a template may begin with the user's text
+            _, prefix = self._model.forward(torch.tensor(before), prefix)
         after = [*self._chat.after_user(system), *self._vocabulary.encode(scaffold)]
         empty = self._vocabulary.encode(self._chat.user_text(_NO_TICKET, system))
         points = {}
