@@ -272,7 +272,7 @@ class Engine:
         scores = Scores(partial(self._scorer.score, self._prompts.prompt(ids)))
         found = posterior(language, scores, self.vocabulary.encode)
         if with_near_misses:
-            found = replace(found, near_misses=near_miss_mass(language, scores))
+            found = replace(found, near_misses=near_miss_mass(language, scores, self.vocabulary))
         return found
 
     def explain(

@@ -5,8 +5,9 @@ token that leads to one likely member and many unlikely ones gets too much. Here
 scored, and the sum is taken from the ends: q(child) = p(child) M(child) / M(node).
 
 The scaffold between choices is given, not asked for: the probability of a member is that of its
-options in turn, each closed, each behind the ones before it. Where a language is too large to score
-whole, unlikely beginnings are dropped, and the probability that they could have had is reported.
+options in turn, each closed, each behind the ones before it as the tokenizer would spell them.
+Where a language is too large to score whole, unlikely beginnings are dropped, and the probability
+that they could have had is reported.
 
 Source: the exact case of grammar-aligned decoding (Park et al. 2024).
 """
@@ -24,7 +25,8 @@ from weighbridge.decision import Json
 from weighbridge.errors import EngineError, TaskInvalid
 from weighbridge.local_engine.guides.texts import encoded, listed
 from weighbridge.local_engine.scoring import Branch, ChoiceScores, Scores
-from weighbridge.local_engine.spellings import END_OF_TEXT, Text
+from weighbridge.local_engine.spellings import END_OF_TEXT, Text, has_spelling
+from weighbridge.local_engine.vocabulary import Vocabulary
 from weighbridge.schemas.finite import Choice, FiniteLanguage, Option, Path
 
 MAX_BRANCHES = 512  # beginnings that are followed from one choice to the next
@@ -141,9 +143,10 @@ def posterior(
             followed.sort(key=lambda place: -place.log_prob)
             dropped += math.fsum(math.exp(place.log_prob) for place in followed[max_branches:])
             del followed[max_branches:]
-        tails = [behind(option, literal, encode) for option in choice.options]
+        is_last = number == len(language.turns) - 1
+        tails = [() if is_last else behind(option, literal, encode) for option in choice.options]
         ahead: list[Branch] = []
-        if number < len(language.turns) - 1 and len(followed) * len(tails) <= _AHEAD:
+        if not is_last and len(followed) * len(tails) <= _AHEAD:
             prefixes = [(*place.prefix, *tail) for place in followed for tail in tails]
             ahead = _branches(prefixes, language.turns[number + 1][0])
         scored = scores.of(_branches([place.prefix for place in followed], choice), ahead)
@@ -176,19 +179,22 @@ def of_texts(texts: Sequence[str]) -> FiniteLanguage:
     return FiniteLanguage((Choice((), tuple(Option(text, text, END_OF_TEXT) for text in options)),))
 
 
-def near_miss_mass(language: FiniteLanguage, scores: Scores) -> tuple[float, float]:
+def near_miss_mass(
+    language: FiniteLanguage, scores: Scores, vocabulary: Vocabulary
+) -> tuple[float, float]:
     """Bounds of the raw probability that the first choice is answered, but spelled otherwise.
 
     Args:
         language: where there is nothing to choose, nothing can be spelled wrongly.
         scores: at the prompt.
+        vocabulary: of the model; what it cannot spell is never said.
     """
     if not language.choices:
         return 0.0, 0.0
     choice = language.choices[0]
     right = {Text(option.stem, option.closer) for option in choice.options}
     wrong = {Text(stem, o.closer): None for o in choice.options for stem in _misspelled(o.stem)}
-    texts = tuple(text for text in wrong if text not in right)
+    texts = tuple(t for t in wrong if t not in right and has_spelling(vocabulary, t.stem))
     return scores.of([Branch(prefix=(), texts=texts)])[0].mass if texts else (0.0, 0.0)
 
 

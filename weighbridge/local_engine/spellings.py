@@ -198,6 +198,15 @@ def canonical(vocabulary: Vocabulary, text: Text) -> list[list[int]]:
     return [alone] if path == alone else [alone, path]
 
 
+def has_spelling(vocabulary: Vocabulary, text: str) -> bool:
+    """Whether the tokenizer can write a text as it is; some put stand-ins for what they lack."""
+    try:
+        ids = vocabulary.encode(text)
+    except ValueError:
+        return False
+    return b"".join(vocabulary.token_bytes[token] for token in ids) == text.encode()
+
+
 def _respelled(vocabulary: Vocabulary, rest: bytes) -> list[int]:
     """A likely spelling of bytes that may begin inside a character: the longest tokens that fit.
 
