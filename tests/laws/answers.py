@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
+from tiny_model import END_OF_TURN_ID
 
 from weighbridge.errors import EngineError
 from weighbridge.local_engine import guides
@@ -37,7 +38,11 @@ TEXTS = (
     guides.both(guides.choice(["low", "high"]), guides.label_prior({"low": -3.0, "high": -0.1})),
 )
 HARD = (*TEXTS, guides.then(guides.free("!", max_tokens=4), guides.choice(["low", "high"])))
-SOFT = (guides.soft(), guides.soft(by_text={"bug": 4.0, "the": -2.0}))
+SOFT = (
+    guides.soft(),
+    guides.soft(by_text={"bug": 4.0, "the": -2.0}),
+    guides.soft(by_id={END_OF_TURN_ID: 6.0}),  # a model that rarely ends would never show how
+)
 specs = st.sampled_from([*HARD, *SOFT])
 hard_specs = st.sampled_from(HARD)
 

@@ -69,9 +69,11 @@ def toy(
     return Engine(model, TableVocabulary(words, set(eos_ids) or {len(words) - 1}))
 
 
-def remembering(words: Sequence[bytes], seed: int, *, positions: int = 64) -> Engine:
+def remembering(
+    words: Sequence[bytes], seed: int, *, positions: int = 64, spread: float = 2.0
+) -> Engine:
     """An engine over a random model that remembers; the last token ends an answer."""
-    model = ModuleModel(Memory(len(words), seed), len(words), positions)
+    model = ModuleModel(Memory(len(words), seed, spread), len(words), positions)
     return Engine(model, TableVocabulary(words, {len(words) - 1}))
 
 
