@@ -50,11 +50,11 @@ test-slow: $(VENV)/dev
 
 bench: $(VENV)/dev
 	$(BIN)/weighbridge model pull
+	$(BIN)/python -m bench.engine --shared $(SHARED)
 	$(foreach draw,$(DRAWS),$(BIN)/python -m bench.accuracy $(draw) --shots 0 &&) true
 	$(BIN)/python -m bench.triage
 	$(BIN)/python -m bench.latency
 	$(if $(SUITES),$(BIN)/python -m bench.schemas $(SUITES))
-	$(BIN)/python -m bench.engine --shared $(SHARED)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis weighbridge-demo.db*

@@ -46,6 +46,7 @@ CONTENDERS: Mapping[str, tuple[str, ...]] = {
 ANSWERS_ALONE = frozenset({"ours-prior"})
 PINS = ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS", "GOMP_SPINCOUNT")
 TIMEOUT_S = 600.0
+MAX_BUSY = 0.5  # processes, over the last minute
 TICKET = "I was charged twice, refund please"
 ROOT = Path(__file__).parents[1]
 
@@ -53,7 +54,9 @@ ROOT = Path(__file__).parents[1]
 def main() -> None:
     """Measure, print."""
     options = _options()
-    loud = Console(stderr=True)
+    loud, busy = Console(stderr=True), os.getloadavg()[0]
+    if busy > MAX_BUSY:
+        loud.print(f"[bold yellow]the machine is busy[/]: load {busy:.1f} over the last minute")
     absent = {name: packages for name in options.contenders if (packages := _absent(name))}
     for name, packages in absent.items():
         loud.print(f"[bold yellow]{name} is absent[/]: pip install {' '.join(packages)}")
@@ -68,7 +71,7 @@ def main() -> None:
     for name, is_same in same_prompts(found).items():
         summaries[name]["same_prompt"] = is_same
     result = {
-        "machine": _machine(options.threads),
+        "machine": _machine(options.threads, busy),
         "tickets": options.tickets,
         "rounds": options.rounds,
         "contenders": summaries,
@@ -183,7 +186,7 @@ def _command_line(num_runs: int) -> dict[str, float]:
     return {"process_s": statistics.median(seconds), "peak_mb": max(peaks)}
 
 
-def _machine(threads: int) -> dict[str, Any]:
+def _machine(threads: int, busy: float) -> dict[str, Any]:
     """What the numbers belong to; never a name."""
     import torch  # only now: see `checkpoint`
 
@@ -191,6 +194,7 @@ def _machine(threads: int) -> dict[str, Any]:
         "cores": os.cpu_count(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "threads": threads,
+        "busy": busy,
         "pins": {name: os.environ[name] for name in PINS if name in os.environ},
     }
 

@@ -41,12 +41,12 @@ def show_all(result: Mapping[str, Any]) -> None:
         ("contender", "JSON", "plain", "masks by", "median", "masks/s", "step"),
         [row for name, numbers in contenders.items() for row in _writing_rows(name, numbers)],
     )
-    peers = [name for name in contenders if name != OURS]
+    peers = [name for name in contenders if not name.startswith("ours")]
     show(
         f"{OURS} over each, and what is wanted",
         ("what", *peers),
         [
-            (what, *(_ratio(what, by_peer, peer) for peer in peers))
+            (what.replace("_", " "), *(_ratio(what, by_peer, peer) for peer in peers))
             for what, by_peer in result["ratios"].items()
         ],
     )

@@ -263,4 +263,4 @@ def test_command_ends_with_one_json_object(tmp_path: Path) -> None:
     assert ours["gops"]["share"] > 0
     assert ours["masks"]["llguidance"]["per_s"] > 0
     assert result["cli"]["process_s"] > 0
-    assert set(result["machine"]) == {"cores", "cpu_capability", "threads", "pins"}
+    assert set(result["machine"]) == {"cores", "cpu_capability", "threads", "busy", "pins"}
