@@ -222,14 +222,25 @@ def test_what_is_dropped_is_reported_and_bounds_still_hold(seed, choices, max_br
     assert whole.mass[0] <= pruned.mass[1] * (1 + CLOSE)
 
 
-def test_two_thousand_options_are_one_distribution():
+def test_options_beyond_a_thousand_that_were_not_looked_at_are_reported():
+    """They have no probability, and what they could have had is in `dropped` and in the mass."""
+    engine = Engine(tiny_llama(), TINY)
+    found = engine.posterior(PROMPT, [f"bug {number}" for number in range(2000)])
+    unseen = [member for member in found.members if member.log_prob == -math.inf]
+    assert 0 < len(unseen) < 2000
+    assert sum(member.probability for member in found.members) == pytest.approx(1.0)
+    assert found.dropped > 0
+    assert found.mass[1] - found.mass[0] == pytest.approx(found.dropped)
+
+
+def test_a_thousand_options_are_one_distribution():
     """In bounded memory: no pass has more rows than it may."""
-    options = [f"bug {number}" for number in range(2000)]
+    options = [f"bug {number}" for number in range(1000)]
     engine = Engine(tiny_llama(), TINY)
     found = engine.posterior(PROMPT, options)
-    assert len(found.members) == 2000
+    assert len(found.members) == 1000
     assert sum(member.probability for member in found.members) == pytest.approx(1.0)
-    few = engine.posterior(PROMPT, options[7:2000:400])
+    few = engine.posterior(PROMPT, options[7:1000:200])
     wanted = {m.values: m.log_prob for m in found.members}
     for member in few.members:
         # Among many, more spellings are looked at: those of the others.

@@ -15,7 +15,7 @@ from naive_scoring import all_log_probs, any_spelling, option_log_probs, spelled
 from tiny_model import tiny_llama, tiny_tokenizer
 
 from weighbridge.errors import EngineError
-from weighbridge.local_engine import scoring
+from weighbridge.local_engine import scoring, spellings
 from weighbridge.local_engine.chat_template import Message
 from weighbridge.local_engine.logprobs import log_probs
 from weighbridge.local_engine.models.llama import Llama
@@ -258,17 +258,55 @@ def test_bounds_of_the_mass_narrow_around_every_tokenization(seed, options):
     assert exact.tolist() == pytest.approx(each, rel=1e-3)
 
 
-def test_ten_thousand_options_are_scored_in_bounded_memory(tiny):
-    """Rows of a pass are bounded, so the logits of all nodes never exist together."""
+def test_ten_thousand_options_are_scored_in_stages(tiny):
+    """Likely beginnings are followed, the rest is never looked at: few rows, and honest bounds."""
     texts = tuple(quoted(f"bug {number}") for number in range(10_000))
+    branch, rows = Branch(prefix=(), texts=texts), []
+
+    class Counting:
+        vocab_size, max_positions = tiny.vocab_size, tiny.max_positions
+
+        def forward(self, ids, past, *, parents=None):
+            rows.append(len(ids))
+            return tiny.forward(ids, past, parents=parents)
+
+        logits = staticmethod(tiny.logits)
+
+    (scores,) = Scorer(Counting(), TOKENIZER).score(read(tiny, PROMPT), [branch])
+    assert max(rows) <= 2 * scoring.MAX_ROWS
+    assert sum(rows) < 6_000
+    low, high = scores.mass
+    assert 0 < low < high <= 1
+    seen = scores.log_probs > -torch.inf
+    assert 0 < int(seen.sum()) < len(texts)
+    assert scores.dropped == high - low
+    assert bool(scores.estimates.isfinite().all())
+    assert scores.estimates.exp().sum().item() == pytest.approx(high, rel=1e-6)
+    for index in seen.nonzero().flatten()[:3].tolist():
+        marginal = any_spelling(tiny, TOKENIZER, PROMPT, texts[index])
+        assert scores.log_probs[index].exp().item() <= marginal * (1 + CLOSE)
+
+
+@given(seed=st.integers(0, 20))
+@settings(max_examples=5)
+def test_stages_agree_with_the_whole_tree(seed):
+    """Of options that both look at the bounds overlap, and the truth is in both."""
+    model = tiny_llama(seed)
+    texts = tuple(quoted(f"bug {number}") for number in range(60))
     branch = Branch(prefix=(), texts=texts)
-    (scores,) = packed(tiny, TOKENIZER, PROMPT, [branch])
-    assert bool(scores.log_probs.isfinite().all())
-    few = (7, 70, 700, 7000, 9999)
-    wanted = [any_spelling(tiny, TOKENIZER, PROMPT, texts[i]) for i in few[:1]]
-    assert scores.log_probs[7].exp().item() <= wanted[0] * (1 + CLOSE)
-    alone = packed(tiny, TOKENIZER, PROMPT, [Branch(prefix=(), texts=(texts[9999],))])[0]
-    assert scores.log_probs[9999].item() == pytest.approx(alone.log_probs.item(), abs=0.1)
+    (whole,) = packed(model, TOKENIZER, PROMPT, [branch])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spellings, "MAX_WHOLE", 10)
+        (staged,) = packed(model, TOKENIZER, PROMPT, [branch])
+    assert staged.mass[0] <= whole.mass[1] * (1 + CLOSE)
+    assert whole.mass[0] <= staged.mass[1] * (1 + CLOSE)
+    exact = Scorer(model, TOKENIZER).tightened(
+        read(model, PROMPT), branch, tolerance=0.0, max_passes=99
+    )
+    truth = exact.mass[0]
+    assert staged.mass[0] * (1 - CLOSE) <= truth <= staged.mass[1] * (1 + CLOSE)
+    assert bool((staged.log_probs <= exact.log_probs + 1e-3).all())
+    assert whole.dropped == 0.0
 
 
 def test_logits_that_are_no_numbers_are_an_error(tiny):

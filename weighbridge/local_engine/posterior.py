@@ -58,7 +58,8 @@ class Posterior:
         mass: (low, high), certified bounds of the raw probability that any member is said, in any
             spelling, dropped ones included in the upper one: the *language mass*.
         decision_mass: raw probability of the tokens that may begin the first choice.
-        dropped: raw probability of the beginnings that were not followed; 0 where all were.
+        dropped: raw probability that what was not followed or looked at could have; 0 where all
+            was.
         near_misses: (low, high), bounds of the raw probability that the first choice is answered
             with one of its options in other case, number or spacing: high, where the model means an
             option and writes it wrongly. None if it was not asked for.
@@ -137,7 +138,7 @@ def posterior(
     """
     followed = [_Beginning(values=(), log_prob=0.0, prefix=())]
     dropped = slack = 0.0
-    mass, decision_mass = (1.0, 1.0), 1.0
+    unseen, mass, decision_mass = 0.0, (1.0, 1.0), 1.0
     for number, (choice, literal) in enumerate(language.turns):
         if len(followed) > max_branches:
             followed.sort(key=lambda place: -place.log_prob)
@@ -153,6 +154,10 @@ def posterior(
         # Behind another spelling of an option, all could be said or nothing; so it stays open.
         slack += mass[1] - mass[0]
         mass = _mass(followed, scored)
+        unseen += math.fsum(
+            math.exp(place.log_prob) * scores.dropped
+            for place, scores in zip(followed, scored, strict=True)
+        )
         if number == 0:
             decision_mass = scored[0].decision_mass
         followed = _continued(followed, scored, choice, tails)
@@ -161,7 +166,7 @@ def posterior(
         members=_normalised(followed),
         mass=(mass[0], min(1.0, mass[1] + slack + dropped)),
         decision_mass=decision_mass,
-        dropped=dropped,
+        dropped=dropped + unseen,
     )
 
 

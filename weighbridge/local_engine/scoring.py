@@ -12,6 +12,7 @@ computationally hard (Geh et al. 2024).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -27,6 +28,8 @@ from weighbridge.local_engine.vocabulary import Vocabulary
 
 MAX_ROWS = 256  # rows of one packed pass; their logits take 50 MB at 49,152 tokens
 _MAX_EXITS = 64  # looked behind in one pass of tightening; each takes a few rows
+_STAGED_TOLERANCE, _STAGED_PASSES = 0.01, 16  # for more options than a tree holds whole
+_TINY = 1e-300  # a share of nothing has a logarithm too
 _MAX_TREES = 64  # lists of options whose spellings are kept
 
 
@@ -44,7 +47,8 @@ class ChoiceScores:
 
     Args:
         log_probs: float64 [number of options]; natural log of the probability of each option,
-            raw logits at temperature 1, closing included; a lower bound over its spellings.
+            raw logits at temperature 1, closing included; a lower bound over its spellings. -inf
+            for one of very many that was too unlikely to be looked at.
         mass: (low, high), certified bounds of the probability that one of the options is spelled,
             in any spelling.
         decision_mass: probability of all tokens that may begin one of the options.
@@ -53,6 +57,20 @@ class ChoiceScores:
     log_probs: Tensor
     mass: tuple[float, float]
     decision_mass: float
+
+    @property
+    def estimates(self) -> Tensor:
+        """The same as `log_probs`, with an even share of the rest for options not looked at."""
+        unknown = self.log_probs == -torch.inf
+        if not bool(unknown.any()):
+            return self.log_probs
+        share = max(self.mass[1] - self.mass[0], _TINY) / int(unknown.sum())
+        return self.log_probs.masked_fill(unknown, math.log(share))
+
+    @property
+    def dropped(self) -> float:
+        """The probability that options which were not looked at could have; 0 if all were."""
+        return self.mass[1] - self.mass[0] if bool((self.log_probs == -torch.inf).any()) else 0.0
 
 
 ScoreBranches: TypeAlias = Callable[[Sequence[Branch]], list[ChoiceScores]]
@@ -153,6 +171,9 @@ class Scorer:
     def score(self, prompt: Prompt, branches: Sequence[Branch]) -> list[ChoiceScores]:
         """Score every option of every branch.
 
+        Of more than a thousand options the likely ones are looked for, beginning by beginning,
+        until what is left could add one per cent to the mass.
+
         Args:
             prompt: the text before all branches.
             branches: at least one.
@@ -164,8 +185,15 @@ class Scorer:
             EngineError: the logits are not finite, or an option cannot be spelled.
             ContextTooLong: prompt, prefix and options need more positions than the model has.
         """
-        tallies = [_Tally(self._spellings(branch.texts), branch.prefix) for branch in branches]
+        trees = [self._spellings(branch.texts) for branch in branches]
+        tallies = [
+            _Tally(tree if tree.is_whole else tree.copy(), branch.prefix)
+            for tree, branch in zip(trees, branches, strict=True)
+        ]
         self._read(prompt, tallies)
+        for tree, tally in zip(trees, tallies, strict=True):
+            if not tree.is_whole:
+                self._tighten(prompt, tally, _STAGED_TOLERANCE, _STAGED_PASSES)
         return [tally.scores() for tally in tallies]
 
     def tightened(
@@ -187,12 +215,15 @@ class Scorer:
         """
         tally = _Tally(self._spellings(branch.texts).copy(), branch.prefix)
         self._read(prompt, [tally])
-        for _ in range(max_passes - 1):
+        self._tighten(prompt, tally, tolerance, max_passes - 1)
+        return tally.scores()
+
+    def _tighten(self, prompt: Prompt, tally: _Tally, tolerance: float, max_passes: int) -> None:
+        for _ in range(max_passes):
             low, high = tally.scores().mass
             if high - low <= tolerance * low or not tally.grow(_MAX_EXITS):
                 break
             self._read(prompt, [tally])
-        return tally.scores()
 
     def _spellings(self, texts: tuple[Text, ...]) -> Spellings:
         if texts not in self._trees:

@@ -8,7 +8,8 @@ A tree of token paths. Each node is a beginning of at least one option. From the
 
 So the probability of an option is at least that of its closings, and what is missing lies under the
 tokens that lead outside: both bounds cost nothing beyond the rows of the tree. At first the tree
-holds the tokenizer's own spellings; `grow` adds what lies behind one outside token.
+holds the tokenizer's own spellings; `grow` adds what lies behind one outside token. Of very many
+options it holds nothing at first: what is likely grows, what is not is never looked at.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from weighbridge.local_engine.trie import ROOT, Trie
 from weighbridge.local_engine.vocabulary import Vocabulary
 
 END_OF_TEXT = ""  # closer of an option that nothing follows
+MAX_WHOLE = 1_024  # options whose own spellings are all in the tree from the beginning
+_MAX_COMPLETED = 32  # options behind a grown node that are spelled to their ends at once
 
 
 class Text(NamedTuple):
@@ -74,7 +77,7 @@ class Spellings:
         self._closers = [text.closer.encode() for text in texts]
         self._trie = Trie()
         self._nodes = [_Node(0, range(len(texts)))]  # entry i is node i - 1, the root first
-        for option, text in enumerate(texts):
+        for option, text in enumerate(texts if self.is_whole else ()):
             try:
                 ends = [self._insert(ROOT, path) for path in canonical(vocabulary, text)]
             except ValueError:  # `TableVocabulary` is greedy, and can miss the only spelling
@@ -86,6 +89,11 @@ class Spellings:
     def __len__(self) -> int:
         """How many nodes there are, the root not counted."""
         return len(self._trie)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every option's own spellings are in the tree from the beginning."""
+        return len(self._stems) <= MAX_WHOLE
 
     @property
     def num_options(self) -> int:
@@ -120,8 +128,8 @@ class Spellings:
         first, grown = len(self), []
         for node, token in exits:
             child = self._insert(node, [token])
-            offset = self._node(child).offset
-            for option in self._node(child).options:
+            offset, options = self._node(child)
+            for option in options if len(options) <= _MAX_COMPLETED else ():
                 self._insert(child, _respelled(self._vocabulary, self._stems[option][offset:]))
             grown.append(child)
         new = self._exits(range(first, len(self)))

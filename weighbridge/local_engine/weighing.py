@@ -126,7 +126,7 @@ def weigh(
         branches = _branches(followed, choice)
         both = zip(scores.of(branches, ahead), baseline.of(branches, ahead), strict=True)
         posteriors = [
-            tally.add(place.weight, here, empty.log_probs)
+            tally.add(place.weight, here, empty.estimates)
             for place, (here, empty) in zip(followed, both, strict=True)
         ]
         if not is_last:
@@ -166,10 +166,10 @@ class _Tally:
 
     def add(self, weight: float, scores: ChoiceScores, empty: Tensor) -> Tensor:
         """Take in one branch; returns its posterior, float64 [K]."""
-        log_lift = scores.log_probs - empty
+        log_lift = scores.estimates - empty
         posterior = (PRIOR_WEIGHT * self.log_prior + MODEL_WEIGHT * log_lift).softmax(0)
         self.posterior += weight * posterior
-        self.model += weight * scores.log_probs.softmax(0)
+        self.model += weight * scores.estimates.softmax(0)
         self.lift += weight * log_lift.softmax(0)
         self.low += weight * scores.mass[0]
         self.high += weight * scores.mass[1]
