@@ -221,6 +221,8 @@ class _Writer:
             raise DeadEnd(len(self._steps))
         if sampling.prefer_long:
             logits = preferring_long(logits, self._request.guide, self._state, self._vocabulary)
+        if sampling.temperature == 0:  # nothing is drawn; a whole distribution takes a millisecond
+            return int(logits.argmax())
         probabilities = distribution(logits, sampling)
         return int(torch.multinomial(probabilities, 1, generator=self._random))
 
