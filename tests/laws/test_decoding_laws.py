@@ -75,7 +75,9 @@ class ByOne:
     def __init__(self, guide: Guide) -> None:
         self._guide, self.is_hard = guide, guide.is_hard
         self.init, self.bias, self.advance = guide.init, guide.bias, guide.advance
-        self.finished = guide.finished
+
+    def finished(self, state: State) -> bool:
+        return self._guide.finished(state)
 
     def forced(self, state: State) -> tuple[int, ...]:
         return self._guide.forced(state)[:1]
@@ -95,6 +97,10 @@ class Banning(ByOne):
         super().__init__(guide)
         self._banned = torch.tensor(sorted(banned))
         self.bias = lambda state: guide.bias(state).index_fill(0, self._banned, -torch.inf)
+
+    def finished(self, state: State) -> bool:
+        left = set((self.bias(state) > -torch.inf).nonzero().flatten().tolist())
+        return bool(left) and left <= TINY.eos_ids
 
     def forced(self, state: State) -> tuple[int, ...]:
         return ()
