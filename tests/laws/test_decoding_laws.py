@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -25,8 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_scoring import all_log_probs
 from tiny_model import tiny_llama
-from torch import Tensor
-from toy_models import TINY, exact_engine, exact_llama, remembering
+from toy_models import TINY, Counting, exact_engine, exact_llama, remembering
 
 from weighbridge.local_engine import guides
 from weighbridge.local_engine.decoding.decoder import MAX_ANSWERS
@@ -34,28 +32,10 @@ from weighbridge.local_engine.decoding.generation import Generation, Step
 from weighbridge.local_engine.decoding.sampling import Sampling
 from weighbridge.local_engine.engine import Engine
 from weighbridge.local_engine.guides.protocol import Guide, Spec, State
-from weighbridge.local_engine.models.protocol import Read
 from weighbridge.local_engine.vocabulary import Vocabulary
 
 LONG = "the billing report: bug, the low bill. "  # more tokens than a shared prefix must have
 WRITE = partial(Engine.generate, max_tokens=12)
-
-
-class Counting:
-    """A model that counts the tokens it reads and the passes it takes."""
-
-    def __init__(self, model: Any) -> None:
-        self._model, self.num_tokens, self.num_passes = model, 0, 0
-        self.vocab_size, self.max_positions = model.vocab_size, model.max_positions
-        self.empty_cache, self.logits = model.empty_cache, model.logits
-
-    def forward(self, ids: Tensor, past: Any, *, parents: Tensor | None = None) -> Any:
-        return self.forward_batch([Read(ids, past, parents)])[0]
-
-    def forward_batch(self, reads: Sequence[Read]) -> Any:
-        self.num_tokens += sum(len(read.ids) for read in reads)
-        self.num_passes += 1
-        return self._model.forward_batch(reads)
 
 
 @dataclass(frozen=True)

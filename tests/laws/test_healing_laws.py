@@ -115,6 +115,19 @@ def test_healing_lets_a_label_merge_with_the_end_of_the_prompt():
     assert engine.generate("is ", spec, heal=False).text == "other"
 
 
+@given(first=st.floats(-9, 9), second=st.floats(-9, 9))
+def test_healed_token_has_the_bias_of_all_that_it_spells(first, second):
+    """What stands behind the prompt is spelled by two tokens: an opinion on each of them counts."""
+    words = TableVocabulary([b"x", b" ", b" bug", b"b", b"ug", b""], eos_ids={5})
+    spec = guides.both(guides.literal("bug"), guides.soft(by_id={3: first, 4: second}))
+    _, guide, owed = taken_back([0, 1], spec.bind(words), words)
+    assert owed == b" "
+    row = guide.bias(guide.init())
+    assert row[2] == pytest.approx(first + second, abs=1e-5)
+    assert row[1] == 0
+    assert set(laws.allowed_ids(guide, guide.init())) == {1, 2}
+
+
 def test_healing_never_leads_where_the_rest_cannot_be_spelled():
     """Without `u` and `g` as tokens, `b` is no way to begin `bug` again."""
     engine = toy([b"b", b"bug", b"bugs", b"!", b""], [9.0, 1.0, 0.0, 0.0, 0.0])

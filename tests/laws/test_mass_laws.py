@@ -222,6 +222,17 @@ def test_what_is_dropped_is_reported_and_bounds_still_hold(seed, choices, max_br
     assert whole.mass[0] <= pruned.mass[1] * (1 + CLOSE)
 
 
+def test_likeliest_beginnings_are_the_ones_that_are_followed():
+    """However they are listed."""
+    model, options = tiny_llama(), ["bug", "bill", "billing", "low", "high"]
+    alone = posterior(product(options), scores_at(model, product(options)), TINY.encode)
+    wanted = {member.values[0] for member in alone.members[:2]}
+    for order in (options, options[::-1]):
+        words = product(order, ["x", "y"])
+        pruned = posterior(words, scores_at(model, words), TINY.encode, max_branches=2)
+        assert {member.values[0] for member in pruned.members} == wanted
+
+
 def test_options_beyond_a_thousand_that_were_not_looked_at_are_reported():
     """They have no probability, and what they could have had is in `dropped` and in the mass."""
     engine = Engine(tiny_llama(), TINY)

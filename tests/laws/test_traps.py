@@ -92,9 +92,8 @@ import torch
 from answers import SCHEMA
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_decoding_laws import Counting
 from tiny_model import CONFIG, fused, tiny_llama, tiny_weights
-from toy_models import TINY, exact_llama, remembering, toy
+from toy_models import TINY, Counting, exact_llama, remembering, toy
 
 from weighbridge.local_engine import guides
 from weighbridge.local_engine.decoding.sampling import Sampling, distribution

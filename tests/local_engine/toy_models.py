@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 import torch
 from tiny_model import CONFIG, fused, tiny_tokenizer, tiny_weights
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from weighbridge.local_engine.engine import Engine
 from weighbridge.local_engine.models.llama import Llama
 from weighbridge.local_engine.models.module import ModuleModel
+from weighbridge.local_engine.models.protocol import Read
 from weighbridge.local_engine.vocabulary import TableVocabulary
 
 TINY = tiny_tokenizer()
@@ -54,6 +56,23 @@ class Memory(nn.Module):
         places = torch.arange(ids.shape[1]) % 3
         told = self.table[places, ids]
         return (told + 0.5 * told.cumsum(1).sin()).float()
+
+
+class Counting:
+    """A model that counts the tokens it reads and the passes it takes."""
+
+    def __init__(self, model: Any) -> None:
+        self._model, self.num_tokens, self.num_passes = model, 0, 0
+        self.vocab_size, self.max_positions = model.vocab_size, model.max_positions
+        self.empty_cache, self.logits = model.empty_cache, model.logits
+
+    def forward(self, ids: Tensor, past: Any, *, parents: Tensor | None = None) -> Any:
+        return self.forward_batch([Read(ids, past, parents)])[0]
+
+    def forward_batch(self, reads: Sequence[Read]) -> Any:
+        self.num_tokens += sum(len(read.ids) for read in reads)
+        self.num_passes += 1
+        return self._model.forward_batch(reads)
 
 
 def toy(
