@@ -234,9 +234,9 @@ class Scorer:
 
     def _read(self, prompt: Prompt, tallies: Sequence[_Tally]) -> None:
         """Find out what follows every node that has not been read; MAX_ROWS in a pass."""
-        todo = [(tally, node) for tally in tallies for node in tally.unread]
-        for start in range(0, len(todo), MAX_ROWS):
-            part = todo[start : start + MAX_ROWS]
+        waiting = [(tally, node) for tally in tallies for node in tally.unread]
+        for start in range(0, len(waiting), MAX_ROWS):
+            part = waiting[start : start + MAX_ROWS]
             logits, rows = self._packed(prompt, [tally.path(node) for tally, node in part])
             totals = log_total(logits)
             for tally in tallies:
