@@ -20,7 +20,7 @@ _MAX_TOKENS = 12
 _MARGIN, _WIDTH, _NAME, _VALUE = 24, 760, 190, 86
 _BAR = _WIDTH - 2 * _MARGIN - _NAME - _VALUE
 _COLOURS = ("#1f7a8c", "#e0a33a", "#7a5195", "#bf3b2b", "#5b8c3e", "#4a5a6a")
-_HATCHES = (None, "///", "...", "\\\\\\", "xxx", "---")  # colour is never the only sign
+_HATCHES = (None, "///", "...", "\\\\\\", "xx", "---")  # colour is never the only sign
 
 
 def plot_options(
