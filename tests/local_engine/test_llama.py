@@ -114,6 +114,45 @@ def test_texts_read_together_are_read_like_alone(texts, before):
             torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
 
 
+@given(
+    data=st.data(),
+    before=st.lists(st.integers(0, 90), max_size=5),
+    chain=st.integers(0, 20),
+    num_more=st.integers(0, 6),
+    part=st.integers(1, 8),
+)
+@settings(max_examples=60)
+def test_text_read_in_parts_is_read_like_whole(data, before, chain, num_more, part):
+    """Also where a tree of options grows out of the text, at its end or before."""
+    parents = [i - 1 for i in range(chain)]
+    for index in range(chain, chain + num_more + (chain == 0)):
+        parents.append(data.draw(st.integers(-1, index - 1)))
+    ids = torch.arange(len(parents)) * 7 % CONFIG.vocab_size
+    results = []
+    for size in (part, 1000):
+        model = tiny_llama(2, part_tokens=size)
+        past = model.empty_cache()
+        if before:
+            _, past = model.forward(torch.tensor(before), past)
+        results.append(model.forward(ids, past, parents=torch.tensor(parents)))
+    (hidden, cache), (wanted, whole) = results
+    torch.testing.assert_close(hidden, wanted, atol=1e-4, rtol=1e-4)
+    assert cache.num_tokens == whole.num_tokens
+    for one, other in zip(cache.layer(1), whole.layer(1), strict=True):
+        torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
+
+
+def test_text_that_is_too_long_is_refused_before_any_of_it_is_read(tiny):
+    """The positions that are needed are those of the longest branch, however it is read."""
+    parents = [*range(-1, 4099), 4098, 4099]
+    with pytest.raises(ContextTooLong, match="4101 tokens are needed; the model has 4096"):
+        tiny.forward(
+            torch.zeros(len(parents), dtype=torch.long),
+            tiny.empty_cache(),
+            parents=torch.tensor(parents),
+        )
+
+
 def test_more_text_than_positions_is_an_error(tiny):
     """A text is never read at wrong positions."""
     ids = torch.zeros(CONFIG.max_positions + 1, dtype=torch.long)

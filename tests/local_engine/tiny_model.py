@@ -123,8 +123,8 @@ def fused(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return joined
 
 
-def tiny_llama(seed: int = 0) -> Llama:
-    return Llama(CONFIG, fused(tiny_weights(seed)))
+def tiny_llama(seed: int = 0, *, part_tokens: int = 256) -> Llama:
+    return Llama(CONFIG, fused(tiny_weights(seed)), part_tokens=part_tokens)
 
 
 _GGUF_NAMES = {

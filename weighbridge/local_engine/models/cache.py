@@ -74,7 +74,7 @@ class KVCache:
 
     def _copied(self, total: int) -> _Buffer:
         old = self._buffer
-        capacity = total + max(_MIN_ROOM, total // 2)
+        capacity = total + max(_MIN_ROOM, total // 4)
         layers, heads, _, size = old.keys.shape
         keys = old.keys.new_empty(layers, heads, capacity, size)
         values = keys.new_empty(keys.shape)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -26,7 +27,12 @@ from weighbridge.local_engine.models.block import (
 from weighbridge.local_engine.models.cache import KVCache
 from weighbridge.local_engine.models.linear import take, take_linear
 from weighbridge.local_engine.models.protocol import Read
-from weighbridge.local_engine.models.tree import chain_length, visibility
+from weighbridge.local_engine.models.tree import (
+    chain_length,
+    longest_path,
+    shared_length,
+    visibility,
+)
 
 __all__ = ["Llama", "LlamaConfig"]
 
@@ -40,6 +46,8 @@ class Llama:
             `.scale` beside the `.weight`.
         dtype: of everything that is not int8. bfloat16 is for GPUs: on a CPU it is slower.
         device: where the weights go.
+        part_tokens: of a long text in one pass; more are not quicker to read, and what a pass holds
+            of each token adds up to a hundred megabytes for a thousand of a small model.
 
     Raises:
         ModelCorrupt: a tensor is missing or has another shape.
@@ -52,8 +60,9 @@ class Llama:
         *,
         dtype: torch.dtype = torch.float32,
         device: str = "cpu",
+        part_tokens: int = 256,
     ) -> None:
-        self.config = config
+        self.config, self._part_tokens = config, part_tokens
         self._dtype, self._device = dtype, torch.device(device)
         weights = {name: tensor.to(self._device) for name, tensor in weights.items()}
         self._blocks = [Block.take(config, weights, i, dtype) for i in range(config.num_layers)]
@@ -98,6 +107,34 @@ class Llama:
         Raises:
             ContextTooLong: more positions than the model has.
         """
+        begun = [self._begun(read) for read in reads]
+        ends = self._pass([beginning.rest for beginning in begun])
+        return [
+            (torch.cat([*beginning.hidden, hidden]), cache)
+            for beginning, (hidden, cache) in zip(begun, ends, strict=True)
+        ]
+
+    def _begun(self, read: Read) -> _Begun:
+        """Read the beginning of a long text part by part; a text that is too long, not at all."""
+        parents = None if read.parents is None else read.parents.tolist()
+        shared, depth = len(read.ids), len(read.ids)
+        if parents is not None:
+            shared, depth = shared_length(parents), longest_path(parents)
+        needed = read.past.num_tokens + depth
+        if needed > self.config.max_positions:
+            raise ContextTooLong(needed, self.config.max_positions)
+        size, hidden = self._part_tokens, []
+        while len(read.ids) > size and shared >= size:
+            [(rows, cache)] = self._pass([Read(read.ids[:size], read.past)])
+            hidden.append(rows)
+            rest = read.parents
+            if rest is not None:
+                rest = (rest[size:] - size).clamp(min=-1)
+            read = Read(read.ids[size:], cache, rest)
+            shared -= size
+        return _Begun(hidden, read)
+
+    def _pass(self, reads: Sequence[Read]) -> list[tuple[Tensor, KVCache]]:
         places = [self._place(read) for read in reads]
         ids = torch.cat([read.ids for read in reads]).to(self._device)
         positions = torch.cat([place.positions for place in places]).to(self._device)
@@ -124,13 +161,17 @@ class Llama:
             parents = read.parents.tolist()
             (sees, depths), kept = visibility(parents), chain_length(parents)
         positions = past + (torch.arange(count) if depths is None else depths)
-        needed = int(positions.max()) + 1
-        if needed > self.config.max_positions:
-            raise ContextTooLong(needed, self.config.max_positions)
         mask = None
         if count > 1:
             mask = attention_mask(self.config, sees.to(self._device), past, self._dtype)
         return _Place(Slot(read.past.extended(count, kept), mask), positions, past + kept)
+
+
+class _Begun(NamedTuple):
+    """A text of which the beginning has been read."""
+
+    hidden: list[Tensor]  # of the parts, each [part_tokens, hidden_size]
+    rest: Read  # at least one token
 
 
 @dataclass(frozen=True, slots=True)

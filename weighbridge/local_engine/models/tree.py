@@ -20,6 +20,28 @@ def chain_length(parents: Sequence[int]) -> int:
     return next((i for i, parent in enumerate(parents) if parent != i - 1), len(parents))
 
 
+def shared_length(parents: Sequence[int]) -> int:
+    """How many of the first tokens are plain text that every later one comes after.
+
+    >>> shared_length([-1, 0, 1, 1]), shared_length([-1, 0, -1]), shared_length([-1, 0])
+    (2, 0, 2)
+    """
+    chain = chain_length(parents)
+    return min([chain, *(parent + 1 for parent in parents[chain:])])
+
+
+def longest_path(parents: Sequence[int]) -> int:
+    """How many tokens the longest text has.
+
+    >>> longest_path([-1, 0, 1, 0])
+    3
+    """
+    lengths: list[int] = []
+    for parent in parents:
+        lengths.append(1 + (lengths[parent] if parent >= 0 else 0))
+    return max(lengths)
+
+
 def leaf_paths(parents: Sequence[int]) -> list[list[int]]:
     """The tokens from the root to each leaf.
 
