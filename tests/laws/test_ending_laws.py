@@ -270,6 +270,8 @@ def test_damaged_answer_leaves_the_others_alone():
         ([{"role": "user", "content": "a"}], TypeError),
         ([0, "a"], TypeError),
         ([0.0], TypeError),
+        ([True], TypeError),
+        (b"ab", TypeError),
     ],
 )
 def test_prompt_that_is_none_is_refused(prompt, error):

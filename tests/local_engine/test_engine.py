@@ -10,13 +10,15 @@ import torch
 from naive_scoring import option_log_probs
 
 from weighbridge.errors import ModelMissing, ModelUnknown
+from weighbridge.local_engine import guides
 from weighbridge.local_engine.chat_template import ChatTemplate
+from weighbridge.local_engine.decoding.sampling import Sampling
 from weighbridge.local_engine.engine import Engine
 from weighbridge.local_engine.prior import LabelText
 from weighbridge.local_engine.spellings import Text
 from weighbridge.local_engine.tickets import _NO_TICKET
 from weighbridge.local_engine.weighing import MODEL_WEIGHT, FieldSpec
-from weighbridge.schemas.finite import judged_fields, language
+from weighbridge.schemas.finite import FiniteLanguage, judged_fields, language
 from weighbridge.schemas.task import Task
 
 SYSTEM = "Sort the ticket."
@@ -130,6 +132,71 @@ def test_two_hundred_labels_are_weighed(tiny_engine):
     (field,) = weighed(tiny_engine, "It broke.", schema).weights.fields
     assert sum(field.posterior) == pytest.approx(1.0)
     assert len(set(field.posterior)) == 200
+
+
+CHOICE = guides.choice(["bug", "billing"])
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "settings", "error"),
+    [
+        ("generate", ("a", "choice"), {}, TypeError),
+        ("generate", ("a", ["bug", "billing"]), {}, TypeError),
+        ("generate", ("a",), {"stop": "ab"}, TypeError),
+        ("generate", ("a",), {"samples": 2}, TypeError),
+        ("generate", ("a",), {"max_token": 2}, TypeError),
+        ("generate", ("a", CHOICE), {"num_candidates": -1}, ValueError),
+        ("explain", ("a", CHOICE), {"num_candidates": -1}, ValueError),
+        ("generate_many", ("ab", CHOICE), {}, TypeError),
+        ("generate_many", (["a"], CHOICE), {"samples": 0}, ValueError),
+    ],
+)
+def test_argument_that_cannot_be_meant_is_refused(tiny_engine, method, arguments, settings, error):
+    """A text is no list of its letters, and a list is no guide."""
+    with pytest.raises(error):
+        getattr(tiny_engine, method)(*arguments, **settings)
+
+
+def test_any_whole_number_is_a_seed(tiny_engine):
+    """Also one that torch cannot hold, and those that are counted up from it."""
+    found = []
+    for seed in (2**64 - 1, -1, 2**200):
+        sampling = Sampling(temperature=1.0, seed=seed)
+        answers = tiny_engine.generate_many(["a"], samples=2, sampling=sampling, max_tokens=8)
+        found.append([answer.token_ids for answer in answers])
+    assert found[0] == found[1] != found[2]
+    drawn = tiny_engine.posterior("a", ["bug", "billing"]).sample(20, seed=2**200)
+    assert set(drawn) <= {"bug", "billing"}
+
+
+def test_no_draws_are_none_and_fewer_are_an_error(tiny_engine):
+    found = tiny_engine.posterior("a", ["bug", "billing"])
+    assert found.sample(0) == []
+    with pytest.raises(ValueError, match="count"):
+        found.sample(-1)
+
+
+def test_choice_that_is_not_there_is_named_with_those_that_are(tiny_engine):
+    with pytest.raises(KeyError, match=r"categori.*category.*urgent"):
+        tiny_engine.posterior("a", language(SCHEMA)).marginal(("categori",))
+
+
+def test_language_of_nothing_has_one_member(tiny_engine):
+    assert tiny_engine.posterior("a", FiniteLanguage(())).mass == (1.0, 1.0)
+
+
+def test_ticket_without_room_is_refused(tiny, tiny_tokenizer):
+    with pytest.raises(ValueError, match="max_ticket_tokens"):
+        Engine(tiny, tiny_tokenizer, max_ticket_tokens=0)
+
+
+def test_explanation_names_model_and_guide_and_what_was_read(tiny, tiny_tokenizer, tiny_engine):
+    """As people call them; without a name the model is called by its class."""
+    named = Engine(tiny, tiny_tokenizer, name="my model").explain("the bug", CHOICE)
+    assert (named.model, named.guide, named.prompt) == ("my model", "choice", "the bug")
+    free = tiny_engine.explain("the bug", max_tokens=2)
+    assert (free.model, free.guide) == ("Llama", "")
+    assert [len(one.free) for one in free.generation.steps] == [5, 5]
 
 
 def test_engine_without_models_names_what_is_missing(monkeypatch, tmp_path):

@@ -23,13 +23,17 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from weighbridge.errors import ExtraMissing
+from weighbridge.local_engine import guides
 from weighbridge.local_engine.decoding.generation import Candidate, Generation, Step
+from weighbridge.local_engine.guides.protocol import Spec
 from weighbridge.local_engine.models.llama import Llama
 from weighbridge.local_engine.picture import drawing, page_style, terminal, whole_file
 from weighbridge.local_engine.picture.cells import LEVEL_COLOURS, cells, share, totals
 from weighbridge.local_engine.picture.explanation import Explanation
+from weighbridge.local_engine.picture.guide_names import guide_name
 from weighbridge.local_engine.picture.visible import spelled, visible
 from weighbridge.local_engine.tokenizer import ByteTokenizer
+from weighbridge.schemas.finite import language
 
 HOSTILE = (
     b"<script>",
@@ -320,6 +324,36 @@ def test_without_a_guide_only_a_written_end_is_called_one() -> None:
     assert "no guide" in text
     assert "path mass" not in text
     assert "path mass" in explained([b"a"]).text()
+
+
+FINITE = language({"const": "CANARY"})
+assert FINITE is not None
+OWN: dict[str, Spec] = {
+    "allowed": guides.allowed(lambda _: ()),
+    "both(choice, soft)": guides.biased(guides.choice(["a", "b"]), {1: 2.0}),
+    "choice": guides.choice(["CANARY", "b"]),
+    "finite": guides.finite(FINITE),
+    "free": guides.free("CANARY"),
+    "gbnf": guides.gbnf('root ::= "CANARY"'),
+    "json_schema": guides.json_schema({"const": "CANARY"}),
+    "label_prior": guides.label_prior({"CANARY": -1.0}),
+    "lark": guides.lark('start: "CANARY"'),
+    "literal": guides.literal("CANARY"),
+    "regex": guides.regex("CANARY"),
+    "soft": guides.soft({1: 2.0}),
+    "then(free, choice)": guides.then(guides.free("."), guides.choice(["a", "b"])),
+}
+
+
+@pytest.mark.parametrize(("name", "guide"), OWN.items())
+def test_guide_is_called_what_its_user_wrote(name: str, guide: Spec) -> None:
+    assert guide_name(guide) == name
+
+
+def test_every_guide_has_a_name() -> None:
+    """A new one is not called by its class."""
+    makers = {word for name in OWN for word in re.findall(r"\w+", name)}
+    assert makers | {"biased"} == set(guides.__all__)
 
 
 @pytest.mark.parametrize(("mass", "pulled"), [(1.0, "nowhere"), (0.9, "hardest")])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypedDict, Unpack
 
 import torch
 
@@ -22,14 +22,20 @@ from weighbridge.local_engine.guides.protocol import Guide, Spec
 from weighbridge.local_engine.models.convert import Precision, converted
 from weighbridge.local_engine.models.load import best_device, load_generator, precision_for
 from weighbridge.local_engine.models.protocol import LanguageModel
-from weighbridge.local_engine.posterior import Posterior, near_miss_mass, of_texts, posterior
+from weighbridge.local_engine.posterior import (
+    Posterior,
+    near_miss_mass,
+    of_texts,
+    opening,
+    posterior,
+)
 from weighbridge.local_engine.prefix_cache import PrefixCache
 from weighbridge.local_engine.prior import LabelPrior
 from weighbridge.local_engine.scoring import Prompt, Scorer, Scores
 from weighbridge.local_engine.tickets import TicketWeigher, Weighed
 from weighbridge.local_engine.vocabulary import Vocabulary
 from weighbridge.local_engine.weighing import FieldSpec
-from weighbridge.schemas.finite import FiniteLanguage, Literal
+from weighbridge.schemas.finite import FiniteLanguage
 
 if TYPE_CHECKING:
     from weighbridge.local_engine.picture.explanation import Explanation
@@ -37,7 +43,32 @@ if TYPE_CHECKING:
 # Plain text to go on with, a conversation, or token ids.
 PromptLike: TypeAlias = str | Sequence[Message] | Sequence[int]
 
-GREEDY = Sampling()
+_GREEDY = Sampling()
+_SEEDS = 2**64  # as many as torch can tell apart
+
+
+class Writing(TypedDict, total=False):
+    """How an answer is written: what `generate`, `generate_many` and `explain` all take.
+
+    Keys:
+        sampling: how tokens are chosen; greedy unless you say otherwise.
+        max_tokens: of the answer, prefill excluded; 256 unless you say otherwise.
+        stop: the answer ends before the first of these strings, even where the guide would go on;
+            `finish` says so.
+        prefill: the answer's first words, given; the guide begins behind them.
+        heal: let the last token of a plain prompt or of the prefill merge with what follows; it may
+            unless you say otherwise.
+        num_candidates: to list beside each token, as a trace; 0 for none, as `generate` has it.
+        on_step: called with the index of an answer and its newest token, as soon as it is there.
+    """
+
+    sampling: Sampling
+    max_tokens: int
+    stop: Sequence[str]
+    prefill: str
+    heal: bool
+    num_candidates: int
+    on_step: OnStep | None
 
 
 class Engine:
@@ -50,12 +81,14 @@ class Engine:
         vocabulary: of it, in the width of its logits.
         chat: how it writes conversations; None for a model that knows none.
         bos_id: a token that plain text is read after; None for models that read it as it is.
+        name: what people call the model; without one, its class.
         fingerprint: of weights and precision; what is calibrated for one holds for no other.
         prior: a label prior for `weigh`; None leaves the generator alone.
         max_ticket_tokens: `weigh` cuts longer tickets in the middle.
 
     Raises:
         EngineError: model and vocabulary do not fit together.
+        ValueError: max_ticket_tokens below 1.
     """
 
     def __init__(
@@ -65,6 +98,7 @@ class Engine:
         *,
         chat: ChatTemplate | None = None,
         bos_id: int | None = None,
+        name: str = "",
         fingerprint: str = "",
         prior: LabelPrior | None = None,
         max_ticket_tokens: int = 1024,
@@ -74,8 +108,11 @@ class Engine:
                 f"the vocabulary has {vocabulary.vocab_size} tokens, the model's logits are "
                 f"{model.vocab_size} wide; give the vocabulary the width of the logits"
             )
+        if max_ticket_tokens < 1:
+            raise ValueError(f"max_ticket_tokens must be 1 or more, not {max_ticket_tokens}")
         self.model, self.vocabulary, self.chat, self.prior = model, vocabulary, chat, prior
-        self.fingerprint, self._bos = fingerprint, [] if bos_id is None else [bos_id]
+        self.name, self.fingerprint = name or type(model).__name__, fingerprint
+        self._bos = [] if bos_id is None else [bos_id]
         self._scorer, self._prompts = Scorer(model, vocabulary), PrefixCache(model)
         self._tickets = None
         if chat is not None:
@@ -117,23 +154,14 @@ class Engine:
             loaded.tokenizer,
             chat=loaded.chat(),
             bos_id=loaded.bos_id,
+            name=generator,
             fingerprint=loaded.fingerprint,
             prior=None if encoder is None else LabelPrior(encoder, cache_folder() / "embeddings"),
             max_ticket_tokens=max_ticket_tokens,
         )
 
     def generate(
-        self,
-        prompt: PromptLike,
-        guide: Spec | None = None,
-        *,
-        sampling: Sampling = GREEDY,
-        max_tokens: int = 256,
-        stop: Sequence[str] = (),
-        prefill: str = "",
-        heal: bool = True,
-        num_candidates: int = 0,
-        on_step: OnStep | None = None,
+        self, prompt: PromptLike, guide: Spec | None = None, **how: Unpack[Writing]
     ) -> Generation:
         """Write one answer.
 
@@ -141,14 +169,7 @@ class Engine:
             prompt: plain text to go on with, a conversation, or token ids.
             guide: what the answer must look like, from `weighbridge.local_engine.guides`; None lets
                 the model write freely.
-            sampling: how tokens are chosen; greedy unless you say otherwise.
-            max_tokens: of the answer, prefill excluded.
-            stop: the answer ends before the first of these strings, even where the guide would go
-                on; `finish` says so.
-            prefill: the answer's first words, given; the guide begins behind them.
-            heal: let the last token of a plain prompt or of the prefill merge with what follows.
-            num_candidates: to list beside each token, as a trace; 0 for none.
-            on_step: called with 0 and each token as soon as it is there.
+            how: `sampling`, `max_tokens`, `stop`, `prefill` and more, see `Writing`.
 
         Raises:
             SchemaRefused, TaskInvalid: the guide cannot be had; nothing has been read then.
@@ -156,7 +177,7 @@ class Engine:
             Truncated: max_tokens came before a guided answer was whole.
             ContextTooLong: prompt and answer are longer than what the model can read.
             EngineError: anything else that is wrong with the model.
-            ValueError: an argument outside its range.
+            ValueError, TypeError: an argument outside its range, or of another kind.
 
         Every token is accounted for, premask:
 
@@ -171,17 +192,7 @@ class Engine:
         >>> answer.text, answer.steps[0].rank, round(answer.steps[0].mass, 3)
         ('no', 2, 0.144)
         """
-        (answer,) = self.generate_many(
-            [prompt],
-            guide,
-            sampling=sampling,
-            max_tokens=max_tokens,
-            stop=stop,
-            prefill=prefill,
-            heal=heal,
-            num_candidates=num_candidates,
-            on_step=on_step,
-        )
+        (answer,) = self._write([prompt], guide, 1, **how)
         if isinstance(answer, EngineError):
             raise answer
         return answer
@@ -192,13 +203,7 @@ class Engine:
         guide: Spec | None = None,
         *,
         samples: int = 1,
-        sampling: Sampling = GREEDY,
-        max_tokens: int = 256,
-        stop: Sequence[str] = (),
-        prefill: str = "",
-        heal: bool = True,
-        num_candidates: int = 0,
-        on_step: OnStep | None = None,
+        **how: Unpack[Writing],
     ) -> list[Generation | EngineError]:
         """Write answers to several prompts at once; each is what `generate` would have written.
 
@@ -206,45 +211,16 @@ class Engine:
             prompts: any number.
             guide: for all of them; bound once.
             samples: answers to each prompt, the seed going up by one from each to the next.
-            sampling: see `generate`.
-            max_tokens: the same.
-            stop: the same.
-            prefill: the same.
-            heal: the same.
-            num_candidates: the same.
-            on_step: called with the index of an answer and its newest token.
+            how: see `Writing`.
 
         Returns:
             The answers to the first prompt, then those to the second, and so on; where there is
             none, the error that `generate` would have raised.
 
         Raises:
-            SchemaRefused, TaskInvalid, ValueError: see `generate`.
+            SchemaRefused, TaskInvalid, ValueError, TypeError: see `generate`.
         """
-        if samples < 1:
-            raise ValueError(f"samples must be 1 or more, not {samples}")
-        bound = (soft() if guide is None else guide).bind(self.vocabulary)
-        jobs = [self._job(prompt, bound, prefill, heal=heal) for prompt in prompts]
-        requests = [
-            Request(
-                prompt=job.prompt,
-                guide=job.guide,
-                sampling=replace(sampling, seed=sampling.seed + sample),
-                max_tokens=max_tokens,
-                stop=tuple(stop),
-                num_candidates=num_candidates,
-                skip_bytes=job.skip_bytes,
-            )
-            for job in jobs
-            for sample in range(samples)
-        ]
-        answers = decode(self.model, self.vocabulary, requests, on_step)
-        return [
-            answer
-            if isinstance(answer, EngineError)
-            else replace(answer, text=prefill + answer.text)
-            for answer in answers
-        ]
+        return self._write(prompts, guide, samples, **how)
 
     def posterior(
         self,
@@ -267,8 +243,7 @@ class Engine:
         """
         if not isinstance(language, FiniteLanguage):
             language = of_texts(language)
-        scaffold = language.parts[0].text if isinstance(language.parts[0], Literal) else ""
-        ids = [*self._ids(prompt), *self.vocabulary.encode(scaffold)]
+        ids = [*self._ids(prompt), *self.vocabulary.encode(opening(language))]
         scores = Scores(partial(self._scorer.score, self._prompts.prompt(ids)))
         found = posterior(language, scores, self.vocabulary.encode)
         if with_near_misses:
@@ -276,43 +251,30 @@ class Engine:
         return found
 
     def explain(
-        self,
-        prompt: PromptLike,
-        guide: Spec | None = None,
-        *,
-        sampling: Sampling = GREEDY,
-        max_tokens: int = 256,
-        prefill: str = "",
-        num_candidates: int = 5,
+        self, prompt: PromptLike, guide: Spec | None = None, **how: Unpack[Writing]
     ) -> Explanation:
         """Write one answer and show, token by token, what was allowed and what the model thought.
 
         Args:
             prompt: see `generate`, which also says what is raised.
             guide: the same.
-            sampling: the same.
-            max_tokens: the same.
-            prefill: the same.
-            num_candidates: to list beside each token.
+            how: the same; five candidates are listed beside each token unless you say otherwise.
 
         Returns:
             What has `text()`, `html()` and `png(path)`, and prints itself with rich.
         """
         from weighbridge.local_engine.picture.explanation import Explanation
+        from weighbridge.local_engine.picture.guide_names import guide_name
 
-        answer = self.generate(
-            prompt,
-            guide,
-            sampling=sampling,
-            max_tokens=max_tokens,
-            prefill=prefill,
-            num_candidates=num_candidates,
-        )
+        how.setdefault("num_candidates", 5)
+        answer, ids = self.generate(prompt, guide, **how), self._ids(prompt)
+        read = b"".join(self.vocabulary.token_bytes[token] for token in ids)
         return Explanation(
             generation=answer,
-            prompt_tokens=len(self._ids(prompt)),
-            model=self.fingerprint,
-            guide="" if guide is None else type(guide).__name__,
+            prompt_tokens=len(ids),
+            model=self.name,
+            guide="" if guide is None else guide_name(guide),
+            prompt=read.decode(errors="replace"),
         )
 
     def weigh(
@@ -333,12 +295,64 @@ class Engine:
             raise EngineError("tickets are weighed in a conversation; the model has no template")
         return self._tickets.weigh(system, ticket, language, fields)
 
+    def _write(
+        self,
+        prompts: Sequence[PromptLike],
+        guide: Spec | None,
+        samples: int,
+        *,
+        sampling: Sampling = _GREEDY,
+        max_tokens: int = 256,
+        stop: Sequence[str] = (),
+        prefill: str = "",
+        heal: bool = True,
+        num_candidates: int = 0,
+        on_step: OnStep | None = None,
+    ) -> list[Generation | EngineError]:
+        """See `generate_many`."""
+        for name, texts in (("prompts", prompts), ("stop", stop)):
+            if isinstance(texts, str):  # else each of its letters would be one
+                raise TypeError(f"{name} must be a list, not one text")
+        for name, number, least in (("samples", samples, 1), ("num_candidates", num_candidates, 0)):
+            if number < least:
+                raise ValueError(f"{name} must be {least} or more, not {number}")
+        bound = self._bound(guide)
+        jobs = [self._job(prompt, bound, prefill, heal=heal) for prompt in prompts]
+        requests = [
+            Request(
+                prompt=job.prompt,
+                guide=job.guide,
+                sampling=replace(sampling, seed=(sampling.seed + sample) % _SEEDS),
+                max_tokens=max_tokens,
+                stop=tuple(stop),
+                num_candidates=num_candidates,
+                skip_bytes=job.skip_bytes,
+            )
+            for job in jobs
+            for sample in range(samples)
+        ]
+        answers = decode(self.model, self.vocabulary, requests, on_step)
+        return [
+            answer
+            if isinstance(answer, EngineError)
+            else replace(answer, text=prefill + answer.text)
+            for answer in answers
+        ]
+
+    def _bound(self, guide: Spec | None) -> Guide:
+        if guide is None:
+            guide = soft()
+        if not hasattr(guide, "bind"):
+            raise TypeError("guides are made by `weighbridge.local_engine.guides`")
+        return guide.bind(self.vocabulary)
+
     def _ids(self, prompt: PromptLike) -> list[int]:
         """The tokens of a prompt; at least one."""
         if isinstance(prompt, str):
             ids = [*self._bos, *self.vocabulary.encode(prompt)]
         else:
-            ids = [part for part in prompt if isinstance(part, int)]
+            # Neither bytes, which are numbers too, nor truth values were meant as token ids.
+            ids = [] if isinstance(prompt, bytes) else [p for p in prompt if type(p) is int]
             messages = [part for part in prompt if isinstance(part, Message)]
             if len(prompt) not in (len(ids), len(messages)):
                 raise TypeError("a prompt is a text, `Message`s, or token ids as whole numbers")

@@ -27,7 +27,7 @@ from weighbridge.local_engine.guides.texts import encoded, listed
 from weighbridge.local_engine.scoring import Branch, ChoiceScores, Scores
 from weighbridge.local_engine.spellings import END_OF_TEXT, Text, has_spelling
 from weighbridge.local_engine.vocabulary import Vocabulary
-from weighbridge.schemas.finite import Choice, FiniteLanguage, Option, Path
+from weighbridge.schemas.finite import Choice, FiniteLanguage, Literal, Option, Path
 
 MAX_BRANCHES = 512  # beginnings that are followed from one choice to the next
 _AHEAD = 16  # where there are no more of them, all are scored in one pass with the choice before
@@ -102,7 +102,8 @@ class Posterior:
         """
         places = [i for i, choice in enumerate(self.language.choices) if choice.path == path]
         if not places:
-            raise KeyError(path)
+            known = [choice.path for choice in self.language.choices]
+            raise KeyError(f"no choice at {path!r}, but at {known}")
         choice = self.language.choices[places[0]]
         sums = {json.dumps(option.value, ensure_ascii=False): 0.0 for option in choice.options}
         for member in self.members:
@@ -111,9 +112,17 @@ class Posterior:
         return sums
 
     def sample(self, count: int, seed: int = 0) -> list[Json]:
-        """Independent draws, as values; the same seed draws the same."""
+        """Independent draws, as values; the same seed draws the same.
+
+        Raises:
+            ValueError: a negative count.
+        """
+        if count < 0:
+            raise ValueError(f"count must be 0 or more, not {count}")
+        if count == 0:  # which torch refuses
+            return []
         weights = torch.tensor([m.probability for m in self.members], dtype=torch.float64)
-        random = torch.Generator().manual_seed(seed)
+        random = torch.Generator().manual_seed(seed % 2**64)
         drawn = torch.multinomial(weights, count, replacement=True, generator=random)
         return [self.value(self.members[i]) for i in drawn.tolist()]
 
@@ -182,6 +191,12 @@ def of_texts(texts: Sequence[str]) -> FiniteLanguage:
     for place, text in enumerate(options):
         encoded(text, f"/{place}")
     return FiniteLanguage((Choice((), tuple(Option(text, text, END_OF_TEXT) for text in options)),))
+
+
+def opening(language: FiniteLanguage) -> str:
+    """The text before the first choice, which stands at the end of the prompt; "" for none."""
+    first = language.parts[0] if language.parts else None
+    return first.text if isinstance(first, Literal) else ""
 
 
 def near_miss_mass(

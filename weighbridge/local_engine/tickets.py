@@ -12,6 +12,7 @@ import torch
 from weighbridge.local_engine.chat_template import ChatTemplate
 from weighbridge.local_engine.language import is_foreign
 from weighbridge.local_engine.models.protocol import LanguageModel
+from weighbridge.local_engine.posterior import opening
 from weighbridge.local_engine.prior import LabelPoints, LabelPrior
 from weighbridge.local_engine.scoring import Prompt, Scorer, Scores
 from weighbridge.local_engine.vocabulary import Vocabulary
@@ -99,12 +100,10 @@ class TicketWeigher:
     def _new_task(
         self, system: str, language: FiniteLanguage, fields: Sequence[FieldSpec]
     ) -> _Task:
-        first = language.parts[0] if language.parts else None
-        scaffold = first.text if isinstance(first, Literal) else ""
         before, prefix = self._chat.before_user(system), self._model.empty_cache()
         if before:  # a template may begin with the user's text
             _, prefix = self._model.forward(torch.tensor(before), prefix)
-        after = [*self._chat.after_user(system), *self._vocabulary.encode(scaffold)]
+        after = [*self._chat.after_user(system), *self._vocabulary.encode(opening(language))]
         empty = self._vocabulary.encode(self._chat.user_text(_NO_TICKET, system))
         points = {}
         if self._prior is not None:
