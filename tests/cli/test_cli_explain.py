@@ -96,8 +96,11 @@ def test_long_ticket_is_cut_as_triage_cuts_it(explain, home):
     with (home / "weighbridge.toml").open("a") as config:
         config.write(local)
     long, longer = (
-        explain("a bug " * count, "--json").lines[0]["prompt_tokens"] for count in (1000, 2000)
+        explain("a bug " * count, "--json", "--html", f"{count}.html").lines[0]["prompt_tokens"]
+        for count in (1000, 2000)
     )
+    assert "[…]" in (page := (home / "1000.html").read_text("utf-8"))
+    assert page.count("a bug") < 100  # the page shows what was read, and no more
     whole = explain("a bug " * 2000, "--choice", "bug,low")
     assert long == longer
     assert (whole.code, whole.out) == (1, "")
@@ -108,7 +111,7 @@ def test_long_ticket_is_cut_as_triage_cuts_it(explain, home):
     ("arguments", "allowed", "guide"),
     [
         (("--choice", "bug, billing"), {"bug", "billing"}, "choice"),
-        (("--choice", "low"), {"low"}, "choice"),
+        (("--choice", "low"), {"low"}, "literal"),
         (("--regex", "(ab|ba)!"), {"ab!", "ba!"}, "regex"),
         (("--schema", "schema.json"), {"1", "null", '"bug"'}, "json_schema"),
     ],

@@ -105,8 +105,13 @@ def test_models_are_listed(cli, monkeypatch, tmp_path):
     assert all(model["name"] in table for model in listed)
 
 
-def test_path_of_an_unknown_model_names_the_known_ones(cli):
-    ran = cli("model", "path", "smollm3")
+@pytest.mark.parametrize("command", [("path",), ("pull", "smollm2-135m")])
+def test_unknown_model_is_refused_before_anything_is_done(cli, monkeypatch, tmp_path, command):
+    """Also behind a known one, and the known ones are named, whatever they are for."""
+    monkeypatch.setenv("WEIGHBRIDGE_CACHE", str(tmp_path))
+    ran = cli("model", *command, "smollm3")
+    assert "downloading" not in ran.err
+    assert "smollm2-135m, all-minilm-l6-v2" in ran.err
     assert (ran.code, ran.out) == (1, "")
     assert "hint:  Known models: " in ran.err
 

