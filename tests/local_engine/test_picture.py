@@ -356,6 +356,20 @@ def test_every_guide_has_a_name() -> None:
     assert makers | {"biased"} == set(guides.__all__)
 
 
+def test_without_a_guide_no_picture_says_what_was_allowed(tmp_path: Path) -> None:
+    """All was: a band of nothing but 100 % would only be in the way."""
+    guided, free = explained([b"a", b"b"]), explained([b"a", b"b"], guide="")
+    for shown in (free.text(), *Page(free.html()).texts, *map(str, totals(free))):
+        assert "allowed" not in shown.replace(page_style.STYLE, "")
+        assert "the guide" not in shown
+    assert re.search("^allowed ", guided.text(), re.MULTILINE)
+    assert [value for key, value in Page(free.html()).attributes if value == "cell"] == ["cell"] * 2
+    for name, explanation in (("guided", guided), ("free", free)):
+        explanation.png(tmp_path / name)
+    heights = [len(read_png(tmp_path / name)) for name in ("guided", "free")]
+    assert heights[0] - heights[1] == 1.5 * drawing._BAND
+
+
 @pytest.mark.parametrize(("mass", "pulled"), [(1.0, "nowhere"), (0.9, "hardest")])
 def test_guide_that_took_nothing_away_did_not_pull(mass: float, pulled: str) -> None:
     explanation = explained([b"a"])
@@ -455,7 +469,8 @@ def test_image_shows_its_cards(tmp_path: Path, pieces: tuple[bytes, ...]) -> Non
     pixels = read_png(tmp_path / "a.png")
     assert pixels.float().std() > 5
     rows = -(-len(pieces) // 9)
-    assert len(pixels) == int(1.5 * (drawing._TOP + rows * drawing._ROW + drawing._BOTTOM))
+    row = drawing._card_height(explained(pieces)) + drawing._ROW_GAP
+    assert len(pixels) == int(1.5 * (drawing._TOP + rows * row + drawing._BOTTOM))
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal
 
 from weighbridge.local_engine.decoding.generation import (
     Candidate,
@@ -91,6 +92,25 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Band:
+    """What the guide, or the free model, made of a token: three lines, and a bar.
+
+    Args:
+        name: "allowed" or "free".
+        labels: what each line is.
+        lines: how many or how likely; how much or how surprising; the likeliest.
+        filled: of the bar, 0 to 1; it measures the second line.
+        candidates: the likeliest tokens, best first.
+    """
+
+    name: Literal["allowed", "free"]
+    labels: tuple[str, str, str]
+    lines: tuple[str, str, str]
+    filled: float
+    candidates: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Total:
     """One line about the whole answer: its name, the number, and what the number says."""
 
@@ -103,11 +123,30 @@ def cells(explanation: Explanation) -> tuple[Cell, ...]:
     """The cells of an answer, in order."""
     steps = explanation.generation.steps
     tokens = spelled([step.text for step in steps])
-    ends = _end_ids(steps, is_guided=bool(explanation.guide))
+    ends = _end_ids(steps, is_guided=explanation.is_guided)
     return tuple(
         _cell(number, token, step, ends)
         for number, (token, step) in enumerate(zip(tokens, steps, strict=True), start=1)
     )
+
+
+def bands(cell: Cell, *, is_guided: bool) -> tuple[Band, ...]:
+    """The bands under a token; without a guide all is allowed, and not worth saying."""
+    allowed = Band(
+        name="allowed",
+        labels=("allowed", "mass", "likeliest"),
+        lines=(f"{cell.allowed} allowed", cell.mass_text, cell.best_allowed),
+        filled=cell.mass,
+        candidates=cell.all_allowed,
+    )
+    free = Band(
+        name="free",
+        labels=("free", "surprisal", "likeliest"),
+        lines=(f"{cell.probability}, {cell.rank}", cell.bits_text, cell.best_free),
+        filled=min(1.0, cell.bits / FULL_BITS),
+        candidates=cell.all_free,
+    )
+    return (allowed, free) if is_guided else (free,)
 
 
 def totals(explanation: Explanation) -> tuple[Total, ...]:
@@ -117,7 +156,7 @@ def totals(explanation: Explanation) -> tuple[Total, ...]:
         Total(
             name="tokens",
             value=f"{len(generation.written):,}",
-            meaning=_sources(generation),
+            meaning=_sources(generation, is_guided=explanation.is_guided),
         ),
         Total(
             name="free probability",
@@ -130,9 +169,10 @@ def totals(explanation: Explanation) -> tuple[Total, ...]:
             meaning="a token, to the free model",
         ),
     ]
-    if explanation.guide and hardest is not None:
+    if explanation.is_guided and hardest is not None:
         token, mass = cells(explanation)[hardest].token, share_of(generation.steps[hardest].mass)
-        pulled = "the guide pulled nowhere" if mass == CERTAIN else "there the guide pulled hardest"
+        # The token comes last: behind it, a colon or a full stop would look like a part of it.
+        pulled = f"where the guide pulled hardest: token {hardest + 1}, {token}"
         rows += [
             Total(
                 name="path mass",
@@ -142,7 +182,7 @@ def totals(explanation: Explanation) -> tuple[Total, ...]:
             Total(
                 name="least mass",
                 value=mass,
-                meaning=f"left at token {hardest + 1}, {token}: {pulled}",
+                meaning="the guide pulled nowhere" if mass == CERTAIN else pulled,
             ),
         ]
     finish = generation.finish
@@ -152,11 +192,27 @@ def totals(explanation: Explanation) -> tuple[Total, ...]:
 
 def heading(explanation: Explanation) -> str:
     """Who wrote it, under what, after how much."""
-    guide = f"guide {visible(explanation.guide, keep=' ')}" if explanation.guide else "no guide"
+    guide = f"guide {visible(explanation.guide, keep=' ')}" if explanation.is_guided else "no guide"
     return (
         f"model {visible(explanation.model, keep=' ')} · {guide} · "
         f"{explanation.prompt_tokens:,} prompt tokens"
     )
+
+
+def legend(explanation: Explanation) -> tuple[tuple[str, str], ...]:
+    """The name of each band, and what is in it."""
+    dashed = "; dashed where the guide left no choice of text" if explanation.is_guided else ""
+    written = f"the token, the redder the more it surprised the free model{dashed}; ␣ is a space"
+    allowed = (
+        "how many tokens the guide allowed, the mass that the free model had on all of them, and "
+        "the likeliest of them with its share of that"
+    )
+    free = (
+        "the token's probability and #rank without a guide, how surprising that made it, and the "
+        "likeliest token of all"
+    )
+    named = ("written", written), ("allowed", allowed), ("free", free)
+    return named if explanation.is_guided else (named[0], named[2])
 
 
 def share_of(probability: float) -> str:
@@ -232,12 +288,12 @@ def _end_ids(steps: Iterable[Step], *, is_guided: bool) -> frozenset[int]:
     return frozenset(ends)
 
 
-def _sources(generation: Generation) -> str:
+def _sources(generation: Generation, *, is_guided: bool) -> str:
     counts = Counter(step.source for step in generation.steps)
-    parts = [
-        f"{counts['model']:,} chosen by the model",
-        f"{counts['guide']:,} forced by the guide ({share_of(generation.forced_share)})",
-    ]
+    parts = [f"{counts['model']:,} chosen by the model"]
+    if is_guided:
+        forced = share_of(generation.forced_share)
+        parts.append(f"{counts['guide']:,} forced by the guide ({forced})")
     if counts["prefill"]:
         parts.append(f"{counts['prefill']:,} given before")
     return ", ".join(parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from weighbridge.local_engine.picture.canvas import (
@@ -16,13 +17,15 @@ from weighbridge.local_engine.picture.canvas import (
     Dash,
 )
 from weighbridge.local_engine.picture.cells import (
-    FULL_BITS,
     LEVEL_COLOURS,
     LEVEL_NAMES,
     LEVEL_SPANS,
+    Band,
     Cell,
+    bands,
     cells,
     heading,
+    legend,
     totals,
 )
 from weighbridge.local_engine.picture.explanation import Explanation
@@ -30,32 +33,38 @@ from weighbridge.local_engine.picture.explanation import Explanation
 _MAX_CARDS = 600  # about nine thousand pixels; what is left out is said
 
 # All in pixels.
-_MARGIN, _GUTTER, _TOP, _BOTTOM = 24, 84, 132, 196
+_MARGIN, _GUTTER, _TOP, _BOTTOM = 24, 84, 132, 232
 _CARD, _WRITTEN, _BAND, _ROW_GAP = 119, 56, 76, 18
-_ROW = _WRITTEN + 2 * _BAND + _ROW_GAP
+_LINES = (17, 35, 64)  # baselines in a band
 _IN_ROW = 9
 _WIDTH = 2 * _MARGIN + _GUTTER + _IN_ROW * _CARD
-_PAD = 9
+_PAD, _NAME = 9, 58
 _DASHES: dict[str, Dash] = {"chosen": "-", "forced": (0, (3, 2)), "given": (0, (1, 1.5))}
+_BARS = {"allowed": MASS, "free": BITS}
 
 
 def draw(explanation: Explanation, path: Path) -> None:
     """Draw an answer into a PNG file; see `Explanation.png`."""
     shown = cells(explanation)
     drawn = shown[:_MAX_CARDS]
-    num_rows = -(-len(drawn) // _IN_ROW)
-    canvas = Canvas(_WIDTH, _TOP + num_rows * _ROW + _BOTTOM)
+    row_height = _card_height(explanation) + _ROW_GAP
+    under = _TOP + -(-len(drawn) // _IN_ROW) * row_height
+    canvas = Canvas(_WIDTH, under + _BOTTOM)
     _head(canvas, explanation)
     for index, cell in enumerate(drawn):
         row, column = divmod(index, _IN_ROW)
-        y = _TOP + row * _ROW
+        y = _TOP + row * row_height
+        under_token = bands(cell, is_guided=explanation.is_guided)
         if column == 0:
-            _labels(canvas, y)
-        _card(canvas, _MARGIN + _GUTTER + column * _CARD, y, cell)
-    y = _TOP + num_rows * _ROW
-    _legend(canvas, y, len(shown) - len(drawn))
-    _totals(canvas, y + 74, explanation)
+            _labels(canvas, y, under_token)
+        _card(canvas, _MARGIN + _GUTTER + column * _CARD, y, cell, under_token)
+    _legend(canvas, under, explanation, len(shown) - len(drawn))
+    _totals(canvas, under + 110, explanation)
     canvas.save(path)
+
+
+def _card_height(explanation: Explanation) -> int:
+    return _WRITTEN + (2 if explanation.is_guided else 1) * _BAND
 
 
 def _head(canvas: Canvas, explanation: Explanation) -> None:
@@ -68,16 +77,21 @@ def _head(canvas: Canvas, explanation: Explanation) -> None:
     canvas.text(_MARGIN + 16, 98, answer, size=15, family="mono", width=inner - 32)
 
 
-def _labels(canvas: Canvas, y: float) -> None:
-    for name, offset in (("written", 0), ("allowed", _WRITTEN), ("free", _WRITTEN + _BAND)):
-        x = _MARGIN + _GUTTER - 12
-        canvas.text(x, y + offset + 17, name, size=12, colour=DIM, align="right")
+def _labels(canvas: Canvas, y: float, under_token: Sequence[Band]) -> None:
+    x = _MARGIN + _GUTTER - 12
+    canvas.text(x, y + _LINES[0], "written", size=12, align="right")
+    for number, band in enumerate(under_token):
+        top = y + _WRITTEN + number * _BAND
+        first, *others = zip(band.labels, _LINES, strict=True)
+        canvas.text(x, top + first[1], first[0], size=12, align="right")
+        for label, line in others:
+            canvas.text(x, top + line, label, size=10.5, colour=DIM, align="right")
 
 
-def _card(canvas: Canvas, x: float, y: float, cell: Cell) -> None:
+def _card(canvas: Canvas, x: float, y: float, cell: Cell, under_token: Sequence[Band]) -> None:
     paper, ink = LEVEL_COLOURS[cell.level]
     inner = _CARD - 2 * _PAD
-    canvas.box(x, y, _CARD, _WRITTEN + 2 * _BAND, CARD, edge=LINE)
+    canvas.box(x, y, _CARD, _WRITTEN + len(under_token) * _BAND, CARD, edge=LINE)
     canvas.box(x, y, _CARD, _WRITTEN, paper, edge=LINE)
     text = f"{cell.number} {cell.source}"
     canvas.text(x + _PAD, y + 17, text, size=10.5, colour=ink, width=inner)
@@ -92,52 +106,35 @@ def _card(canvas: Canvas, x: float, y: float, cell: Cell) -> None:
         width=inner,
     )
     under = y + _WRITTEN
+    for number, band in enumerate(under_token):
+        _band(canvas, x, under + number * _BAND, band)
     canvas.line((x, under), (x + _CARD, under), INK, thickness=1.4, dash=_DASHES[cell.source])
-    _band(
-        canvas,
-        x,
-        under,
-        (f"{cell.allowed} allowed", cell.mass_text, cell.best_allowed),
-        (cell.mass, MASS),
-    )
-    canvas.line((x, under + _BAND), (x + _CARD, under + _BAND), LINE)
-    _band(
-        canvas,
-        x,
-        under + _BAND,
-        (f"{cell.probability}, {cell.rank}", cell.bits_text, cell.best_free),
-        (min(1.0, cell.bits / FULL_BITS), BITS),
-    )
 
 
-def _band(
-    canvas: Canvas, x: float, y: float, lines: tuple[str, str, str], bar: tuple[float, str]
-) -> None:
-    """Three lines of text, and a bar under the second."""
+def _band(canvas: Canvas, x: float, y: float, band: Band) -> None:
     left, inner = x + _PAD, _CARD - 2 * _PAD
-    first, second, third = lines
-    filled, colour = bar
-    canvas.text(left, y + 17, first, size=10.5, colour=DIM, width=inner)
-    canvas.text(left, y + 35, second, size=13.5, weight="bold", width=inner)
+    (first, second, third), (top, middle, bottom) = band.lines, _LINES
+    canvas.line((x, y), (x + _CARD, y), LINE)
+    canvas.text(left, y + top, first, size=10.5, colour=DIM, width=inner)
+    canvas.text(left, y + middle, second, size=13.5, weight="bold", width=inner)
     canvas.box(left, y + 43, inner, 5, TRACK)
-    canvas.box(left, y + 43, max(1.0, filled * inner), 5, colour)
-    canvas.text(left, y + 64, third, size=11.5, family="mono", width=inner)
+    canvas.box(left, y + 43, max(1.0, band.filled * inner), 5, _BARS[band.name])
+    canvas.text(left, y + bottom, third, size=11.5, family="mono", width=inner)
 
 
-def _legend(canvas: Canvas, y: float, num_left_out: int) -> None:
+def _legend(canvas: Canvas, y: float, explanation: Explanation, num_left_out: int) -> None:
     if num_left_out:
         more = f"… and {num_left_out:,} more tokens, which are not drawn."
         canvas.text(_MARGIN + _GUTTER, y, more, size=12, weight="bold")
-    explained = (
-        "written: the redder, the more it surprised the free model; dashed, the text was "
-        "forced.  allowed: their number, their probability, the likeliest."
-        "  free: without the guide."
-    )
-    canvas.text(_MARGIN, y + 24, explained, size=11.5, colour=DIM, width=_WIDTH - 2 * _MARGIN)
+    for number, (band, meaning) in enumerate(legend(explanation)):
+        line = y + 24 + 18 * number
+        canvas.text(_MARGIN, line, band, size=11.5, weight="bold")
+        width = _WIDTH - 2 * _MARGIN - _NAME
+        canvas.text(_MARGIN + _NAME, line, meaning, size=11.5, colour=DIM, width=width)
     x: float = _MARGIN
     for (paper, ink), span, name in zip(LEVEL_COLOURS, LEVEL_SPANS, LEVEL_NAMES, strict=True):
-        canvas.box(x, y + 34, 172, 22, paper)
-        canvas.text(x + 86, y + 49, f"{span}: {name}", size=11.5, colour=ink, align="center")
+        canvas.box(x, y + 72, 172, 22, paper)
+        canvas.text(x + 86, y + 87, f"{span}: {name}", size=11.5, colour=ink, align="center")
         x += 180
 
 

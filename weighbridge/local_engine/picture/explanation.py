@@ -35,6 +35,11 @@ class Explanation:
     prompt: str = field(default="", repr=False)
 
     @property
+    def is_guided(self) -> bool:
+        """Whether a guide was there; without one all is allowed, and nothing is said about that."""
+        return bool(self.guide)
+
+    @property
     def mean_surprisal_bits(self) -> float:
         """Bits for each written token; 0 for none written."""
         written = self.generation.written

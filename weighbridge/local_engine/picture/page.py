@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from html import escape
 
 from weighbridge.local_engine.picture.cells import (
-    FULL_BITS,
     LEVEL_NAMES,
     LEVEL_SPANS,
+    Band,
     Cell,
     Total,
+    bands,
     cells,
     heading,
+    legend,
     totals,
 )
 from weighbridge.local_engine.picture.explanation import Explanation
 from weighbridge.local_engine.picture.page_style import STYLE
 from weighbridge.local_engine.picture.visible import visible
+
+_TITLES = {"allowed": "Allowed", "free": "Without the guide"}
 
 # Roles are written out because a table that is laid out as cards would lose its own.
 _PAGE = """\
@@ -42,12 +45,9 @@ _PAGE = """\
 <p class="answer" aria-label="The answer"><bdi>{answer}</bdi></p>
 {bands}
 <section aria-label="Legend" class="legend">
-<p><b>written</b>: the token; the redder, the more it surprised the free model. A dashed line:
-the guide had left no choice of text. <b>allowed</b>: how many tokens the guide allowed, how much of
-the free model's probability was on them, and the likeliest of them. <b>free</b>: probability, rank
-and surprisal of the token without the guide, and the likeliest token of all. Hold the pointer over
-a cell for the next best.</p>
-<ul aria-label="Surprisal in bits">{legend}</ul>
+{legend}
+<p>Hold the pointer over a cell for the next best.</p>
+<ul aria-label="Surprisal in bits">{levels}</ul>
 </section>
 <dl class="totals">{totals}</dl>
 {prompt}</main>
@@ -62,8 +62,9 @@ def page(explanation: Explanation) -> str:
         style=STYLE,
         heading=_safe(heading(explanation)),
         answer=_safe(visible(explanation.generation.text, keep=" \n")),
-        bands=_bands(cells(explanation)),
-        legend="".join(
+        bands=_bands(explanation),
+        legend="\n".join(f"<p><b>{band}</b>: {text}.</p>" for band, text in legend(explanation)),
+        levels="".join(
             f'<li class="l{level}">{LEVEL_SPANS[level]}: {LEVEL_NAMES[level]}</li>'
             for level in range(len(LEVEL_NAMES))
         ),
@@ -72,45 +73,40 @@ def page(explanation: Explanation) -> str:
     )
 
 
-def _bands(shown: Iterable[Cell]) -> str:
-    rows = "".join(map(_row, shown))
+def _bands(explanation: Explanation) -> str:
+    rows = "".join(_row(cell, is_guided=explanation.is_guided) for cell in cells(explanation))
     if not rows:
         return '<p class="nothing">Nothing was written.</p>'
+    titles = "".join(
+        f'<th role="columnheader" scope="col">{band}</th>' for band, _ in legend(explanation)
+    )
     return f"""\
 <table role="table" aria-label="Tokens">
-<thead role="rowgroup"><tr role="row"><th role="columnheader" scope="col">written</th>\
-<th role="columnheader" scope="col">allowed by the guide</th>\
-<th role="columnheader" scope="col">free model</th></tr></thead>
+<thead role="rowgroup"><tr role="row">{titles}</tr></thead>
 <tbody role="rowgroup">
 {rows}</tbody>
 </table>"""
 
 
-def _row(cell: Cell) -> str:
+def _row(cell: Cell, *, is_guided: bool) -> str:
     tag = "em" if cell.is_end else "bdi"
     return (
         f'<tr role="row" class="l{cell.level} {cell.source}">'
         f'<th role="rowheader" scope="row" title="{_safe(cell.token)}">'
         f"<small>{cell.number} {cell.source}</small><{tag}>{_safe(cell.token)}</{tag}></th>"
-        f'<td role="cell"{_title("Allowed, likeliest first", cell.all_allowed)}>'
-        f"<span>{cell.allowed} allowed</span><b>{_safe(cell.mass_text)}</b>"
-        f"{_bar('mass', cell.mass)}"
-        f'<bdi dir="ltr">{_safe(cell.best_allowed)}</bdi></td>'
-        f'<td role="cell"{_title("Without the guide, likeliest first", cell.all_free)}>'
-        f"<span>{cell.probability}, {cell.rank}</span>"
-        f"<b>{cell.bits_text}</b>{_bar('bits', cell.bits / FULL_BITS)}"
-        f'<bdi dir="ltr">{_safe(cell.best_free)}</bdi></td></tr>\n'
+        f"{''.join(map(_band, bands(cell, is_guided=is_guided)))}</tr>\n"
     )
 
 
-def _bar(name: str, filled: float) -> str:
-    width = f"{100 * min(filled, 1.0):.4g}%"
-    return f'<i aria-hidden="true" class="bar {name}"><i style="width:{width}"></i></i>'
-
-
-def _title(name: str, candidates: Iterable[str]) -> str:
-    lines = _safe("\n".join([f"{name}:", *candidates])) if candidates else ""
-    return f' title="{lines}"' if lines else ""
+def _band(band: Band) -> str:
+    first, second, third = map(_safe, band.lines)
+    candidates = "\n".join([f"{_TITLES[band.name]}, likeliest first:", *band.candidates])
+    title = f' title="{_safe(candidates)}"' if band.candidates else ""
+    return (
+        f'<td role="cell" class="{band.name}"{title}><span>{first}</span><b>{second}</b>'
+        f'<i aria-hidden="true" class="bar"><i style="width:{100 * band.filled:.4g}%"></i></i>'
+        f'<bdi dir="ltr">{third}</bdi></td>'
+    )
 
 
 def _total(total: Total) -> str:

@@ -45,19 +45,21 @@ th small, td span { display: block; color: var(--dim); font-size: .72rem; white-
 th small { color: inherit; opacity: .85; }
 th bdi, th em { display: block; margin-top: .1rem; font-size: 1rem; font-weight: 600;
   line-height: 1.2; max-height: 2.4em; overflow: hidden; overflow-wrap: anywhere; }
-td bdi { display: block; white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
+td bdi { display: block; font-size: .72rem; white-space: nowrap; overflow: hidden;
+  text-overflow: ellipsis; }
 td b { display: block; font-size: .92rem; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .bar { display: block; height: 5px; margin: .15rem 0 .25rem; border-radius: 3px;
   background: var(--track); overflow: hidden; }
 .bar i { display: block; height: 100%; min-width: 1px; background: var(--mass); }
-.bits i { background: var(--bits); }
+td.free .bar i { background: var(--bits); }
 .forced th { border-bottom: 2px dashed currentColor; }
 .given th { border-bottom: 2px dotted currentColor; }
 .chosen th { border-bottom: 2px solid currentColor; }
 .legend { margin-top: 1.3rem; color: var(--dim); font-size: .85rem; }
-.legend p { max-width: 62rem; margin: 0 0 .6rem; }
+.legend p { max-width: 62rem; margin: 0; }
 .legend p b { color: var(--ink); }
-.legend ul { display: flex; flex-wrap: wrap; gap: .4rem; margin: 0; padding: 0; list-style: none; }
+.legend ul { display: flex; flex-wrap: wrap; gap: .4rem; margin: .6rem 0 0; padding: 0;
+  list-style: none; }
 .legend li { padding: .15rem .6rem; border-radius: 4px; }
 .totals { display: grid; grid-template-columns: repeat(auto-fit, minmax(11rem, 1fr)); gap: .7rem;
   margin: 1.5rem 0 0; }
@@ -82,8 +84,8 @@ _LABELS = """\
 FIRST th::before, FIRST td::before { position: absolute; left: calc(-1 * GUTTER); width: GUTTER;
   padding-right: .8rem; color: var(--dim); font-size: .8rem; text-align: right; }
 FIRST th::before { content: "written"; }
-FIRST td::before { content: "allowed"; }
-FIRST td + td::before { content: "free"; }
+FIRST td.allowed::before { content: "allowed"; }
+FIRST td.free::before { content: "free"; }
 FIRST { border-left-width: 1px; }
 """
 

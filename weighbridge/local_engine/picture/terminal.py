@@ -35,6 +35,7 @@ _BANDS = (
     "  likeliest",
 )
 _TRACED = (4, 8)  # bands that only a trace can fill
+_GUIDED = (2, 3, 4)  # bands that say nothing where there is no guide
 
 
 class Bands:
@@ -49,7 +50,12 @@ class Bands:
         yield Text(visible(explanation.generation.text, keep=" "), style="bold")
         yield Text()
         columns = [_column(cell) for cell in cells(explanation)]
-        bands = [i for i in range(len(_BANDS)) if i not in _TRACED or any(c[i] for c in columns)]
+        bands = [
+            i
+            for i in range(len(_BANDS))
+            if (i not in _TRACED or any(column[i] for column in columns))
+            and (i not in _GUIDED or explanation.is_guided)
+        ]
         labels = [Text(_BANDS[i], style="dim") for i in bands]
         for block in _blocks([[column[i] for i in bands] for column in columns], labels, width):
             yield from _lines(block, width)
