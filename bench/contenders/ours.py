@@ -26,6 +26,7 @@ from weighbridge.providers.local import _spec as field_spec  # what is timed is 
 from weighbridge.schemas.finite import FiniteLanguage, language
 from weighbridge.schemas.task import Task
 
+PRIOR = "all-minilm-l6-v2"
 PREFILL_TOKENS = 256
 REPEATS = 9
 
@@ -36,11 +37,12 @@ class Ours:
     Args:
         job: see `Job`.
         precision: of the weights.
+        prior: a known label prior; None for none.
     """
 
-    def __init__(self, job: Job, precision: Precision) -> None:
+    def __init__(self, job: Job, precision: Precision, prior: str | None = None) -> None:
         self._precision = precision
-        self._engine = Engine.load(prior=None, precision=precision, threads=job["threads"])
+        self._engine = Engine.load(prior=prior, precision=precision, threads=job["threads"])
         self._languages: dict[str, FiniteLanguage] = {}
         self._newest: list[Message] = []
 
@@ -129,10 +131,7 @@ class OursWithPrior(Ours):
     """The default pair: int8 generator and label prior, as `weighbridge triage` uses them."""
 
     def __init__(self, job: Job) -> None:
-        self._precision: Precision = "int8"
-        self._engine = Engine.load(threads=job["threads"])
-        self._languages = {}
-        self._newest = []
+        super().__init__(job, "int8", PRIOR)
         self._specs: dict[str, list[FieldSpec]] = {}
 
     @property
