@@ -79,7 +79,7 @@ def test_converted_tokenizer_is_the_one_that_was_written(gguf_path, cache):
 
 def test_second_load_converts_nothing(gguf_path, cache, monkeypatch):
     first = converted(gguf_path, cache, "float32")
-    monkeypatch.setattr("gguf.GGUFReader", None)
+    monkeypatch.setattr(convert, "read_gguf", None)
     assert converted(gguf_path, cache, "float32") == first
 
 

@@ -66,7 +66,7 @@ def test_weights_are_what_the_format_says(tmp_path, kind):
 def test_kinds_that_are_not_known_to_be_right_are_refused(tmp_path):
     data = numpy.zeros((HIDDEN // 2, 84), numpy.uint8)
     path = write(tmp_path / "tiny.gguf", tensors={"blk.0.attn_v": (data, Kind.Q2_K)})
-    with pytest.raises(EngineError, match=r"attn_v\.weight is quantised as Q2_K"):
+    with pytest.raises(EngineError, match=r"attn_v\.weight' is quantised as Q2_K"):
         read_gguf(path)
 
 

@@ -195,7 +195,7 @@ def test_rotary_tables_of_old_checkpoints_are_passed_over(folder):
 def test_kind_of_number_that_is_not_known_is_refused(folder):
     file = folder / "model.safetensors"
     save_file({**load_file(file), "model.norm.weight": torch.zeros(32, dtype=torch.int64)}, file)
-    with pytest.raises(EngineError, match=r"model\.norm\.weight is stored as I64"):
+    with pytest.raises(EngineError, match=r"model\.norm\.weight' is stored as I64"):
         read_folder(folder)
 
 

@@ -16,7 +16,14 @@ import torch
 from torch import Tensor
 
 from weighbridge.errors import EngineError, ModelCorrupt
-from weighbridge.local_engine.models.checkpoint import TURN_ENDS, Checkpoint, StoredTensor
+from weighbridge.local_engine.models.checkpoint import (
+    TURN_ENDS,
+    Checkpoint,
+    StoredTensor,
+    damage_named,
+    positive_number,
+    whole_number,
+)
 
 _FILES = (
     "config.json",
@@ -38,7 +45,8 @@ def folder_files(path: Path) -> list[Path]:
     index = path / _INDEX
     weights = [path / "model.safetensors"]
     if index.is_file():
-        names = sorted(set(_json(index).get("weight_map", {}).values()))
+        named = _json(index).get("weight_map")
+        names = sorted(set(map(str, named.values()))) if isinstance(named, dict) else []
         if not names or any(Path(name).name != name for name in names):
             raise ModelCorrupt(str(index), "names no file of the folder")
         weights = [index, *(path / name for name in names)]
@@ -55,20 +63,14 @@ def read_folder(path: Path) -> Checkpoint:
         ModelCorrupt: a file is missing or damaged.
         EngineError: a model that cannot be read exactly.
     """
-    from safetensors import SafetensorError
-
-    try:
+    with damage_named(path):
         return _checkpoint(path)
-    except EngineError:
-        raise
-    except (OSError, SafetensorError, ValueError, KeyError, TypeError, IndexError) as error:
-        raise ModelCorrupt(str(path), f"not a readable model ({type(error).__name__})") from None
 
 
 def _checkpoint(path: Path) -> Checkpoint:
     config = _json(path / "config.json")
     _refuse_what_differs(config, path)
-    numbers = _numbers(config)
+    numbers = _numbers(config, path)
     tensors = dict(_tensors(path))
     if config.get("tie_word_embeddings", False):
         tensors.pop("lm_head.weight", None)
@@ -79,6 +81,7 @@ def _checkpoint(path: Path) -> Checkpoint:
     settings = _optional(path / "tokenizer_config.json")
     eos_token, bos_token = _token(settings, "eos_token"), _token(settings, "bos_token")
     return Checkpoint(
+        path=path,
         llama=numbers,
         tensors=tensors,
         tokenizer=tokenizer,
@@ -94,7 +97,7 @@ def _refuse_what_differs(config: Mapping[str, Any], path: Path) -> None:
     kind = config.get("model_type")
     if kind not in ("llama", "mistral"):
         raise EngineError(f"{path}: model_type {kind!r} is not supported, only llama and mistral")
-    positions = config["max_position_embeddings"]
+    positions = whole_number(path, config, "max_position_embeddings")
     usual: dict[str, tuple[Any, ...]] = {
         "hidden_act": ("silu",),
         "attention_bias": (False, None),
@@ -120,19 +123,20 @@ def _is_plain_rope(parameters: Mapping[str, Any] | None) -> bool:
     return bool(kind == "default" and parameters.get("partial_rotary_factor", 1.0) == 1.0)
 
 
-def _numbers(config: Mapping[str, Any]) -> dict[str, int | float]:
-    hidden, heads = config["hidden_size"], config["num_attention_heads"]
+def _numbers(config: Mapping[str, Any], path: Path) -> dict[str, int | float]:
+    hidden = whole_number(path, config, "hidden_size")
+    heads = whole_number(path, config, "num_attention_heads")
     rope = config.get("rope_parameters") or config
     return {
-        "num_layers": config["num_hidden_layers"],
+        "num_layers": whole_number(path, config, "num_hidden_layers"),
         "hidden_size": hidden,
         "num_heads": heads,
-        "num_kv_heads": config.get("num_key_value_heads") or heads,
-        "head_size": config.get("head_dim") or hidden // heads,
+        "num_kv_heads": whole_number(path, config, "num_key_value_heads", heads),
+        "head_size": whole_number(path, config, "head_dim", hidden // heads),
         "vocab_size": 0,
-        "max_positions": config["max_position_embeddings"],
-        "rope_base": float(rope.get("rope_theta", 10_000.0)),
-        "norm_eps": config.get("rms_norm_eps", 1e-6),
+        "max_positions": whole_number(path, config, "max_position_embeddings"),
+        "rope_base": positive_number(path, rope, "rope_theta", 10_000.0),
+        "norm_eps": positive_number(path, config, "rms_norm_eps", 1e-6),
     }
 
 
@@ -147,8 +151,9 @@ def _tensors(path: Path) -> Iterator[tuple[str, StoredTensor]]:
             if name.endswith("rotary_emb.inv_freq"):  # old checkpoints keep what can be computed
                 continue
             part = opened.get_slice(name)
-            if part.get_dtype() not in _KINDS:
-                raise EngineError(f"{file}: {name} is stored as {part.get_dtype()}; not supported")
+            kind = part.get_dtype()
+            if kind not in _KINDS:
+                raise EngineError(f"{file}: {name!r} is stored as {kind}; not supported")
             yield name, StoredTensor(tuple(part.get_shape()), _reading(opened, name))
 
 
@@ -202,7 +207,7 @@ def _optional(path: Path) -> dict[str, Any]:
 def _json(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text("utf-8"))
-    except ValueError:
+    except (OSError, ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
         raise ModelCorrupt(str(path), "not a JSON object")

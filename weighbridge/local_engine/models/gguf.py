@@ -17,7 +17,15 @@ import torch
 from torch import Tensor
 
 from weighbridge.errors import EngineError, ModelCorrupt
-from weighbridge.local_engine.models.checkpoint import TURN_ENDS, Checkpoint, StoredTensor
+from weighbridge.local_engine.models.checkpoint import (
+    TURN_ENDS,
+    Checkpoint,
+    StoredTensor,
+    damage_named,
+    positive_number,
+    whole_number,
+)
+from weighbridge.local_engine.models.gguf_file import GgufTensor, open_gguf
 from weighbridge.local_engine.models.gguf_tokenizer import CONTROL, reads_bos, tokenizer_json
 
 _KINDS = ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K")
@@ -47,49 +55,50 @@ def read_gguf(path: Path) -> Checkpoint:
         ModelCorrupt: the file is no readable GGUF.
         EngineError: a readable GGUF of a model that cannot be read exactly.
     """
-    from gguf import GGUFReader
-
-    try:
-        reader = GGUFReader(path)
-        fields = {key: field.contents() for key, field in reader.fields.items()}
-        return _checkpoint(reader, fields, path)
-    except EngineError:
-        raise
-    except KeyError as error:
-        raise ModelCorrupt(str(path), f"the key {error} is missing") from None
-    except Exception as error:  # noqa: BLE001  # the reader raises whatever the bytes lead it to
-        raise ModelCorrupt(str(path), f"not a readable GGUF ({type(error).__name__})") from None
+    with damage_named(path):
+        fields, tensors = open_gguf(path)
+        return _checkpoint(fields, tensors, path)
 
 
-def _checkpoint(reader: Any, fields: dict[str, Any], path: Path) -> Checkpoint:
+def _checkpoint(fields: dict[str, Any], stored: list[GgufTensor], path: Path) -> Checkpoint:
     _refuse_what_differs(fields, path)
-    numbers = _numbers(fields)
-    tensors = dict(_tensors(reader, numbers, path))
+    numbers = _numbers(fields, path)
+    tensors = dict(_tensors(stored, numbers, path))
     numbers["vocab_size"] = tensors["model.embed_tokens.weight"].shape[0]
+    tokenizer = tokenizer_json(fields, path)
     tokens, kinds = fields["tokenizer.ggml.tokens"], fields["tokenizer.ggml.token_type"]
     eos_id = fields["tokenizer.ggml.eos_token_id"]
     ends = {i for i, t in enumerate(tokens) if t in TURN_ENDS and kinds[i] == CONTROL}
     bos_id = fields.get("tokenizer.ggml.bos_token_id")
     return Checkpoint(
+        path=path,
         llama=numbers,
         tensors=tensors,
-        tokenizer=tokenizer_json(fields, path),
+        tokenizer=tokenizer,
         # An answer may end with the model's own end of turn or with the end of text.
         eos_ids=frozenset({eos_id, fields.get("tokenizer.ggml.eot_token_id", eos_id), *ends}),
-        chat_template=fields.get("tokenizer.chat_template", ""),
-        bos_token="" if bos_id is None else tokens[bos_id],
-        eos_token=tokens[eos_id],
+        chat_template=str(fields.get("tokenizer.chat_template", "")),
+        bos_token="" if bos_id is None else _token(tokens, bos_id, path),
+        eos_token=_token(tokens, eos_id, path),
         adds_bos=bos_id is not None and reads_bos(fields),
     )
 
 
+def _token(tokens: list[str], token_id: Any, path: Path) -> str:
+    if type(token_id) is not int or not 0 <= token_id < len(tokens):
+        raise ModelCorrupt(str(path), f"{_shown(token_id)} is no id of its {len(tokens)} tokens")
+    return tokens[token_id]
+
+
 def _refuse_what_differs(fields: dict[str, Any], path: Path) -> None:
     if fields["general.architecture"] != "llama":
-        raise EngineError(f"{path}: architecture {fields['general.architecture']!r} is not llama")
+        raise EngineError(
+            f"{path}: architecture {_shown(fields['general.architecture'])} is not llama"
+        )
     for key in ("llama.attention.head_count", "llama.attention.head_count_kv"):
         if isinstance(fields.get(key), list):
             raise EngineError(f"{path}: {key} differs by layer; not supported")
-    head_size = _numbers(fields)["head_size"]
+    head_size = _numbers(fields, path)["head_size"]
     usual: dict[str, Any] = {  # what a key may say without any effect on a Llama
         "llama.rope.scaling.type": "none",
         "llama.rope.scaling.factor": 1.0,
@@ -108,55 +117,65 @@ def _refuse_what_differs(fields: dict[str, Any], path: Path) -> None:
         found = fields.get(key, value)
         is_close = isinstance(found, float) and math.isclose(found, value, rel_tol=1e-6)
         if found != value and not is_close:
-            raise EngineError(f"{path}: {key} = {found!r} is not supported")
+            raise EngineError(f"{path}: {key} = {_shown(found)} is not supported")
 
 
-def _numbers(fields: dict[str, Any]) -> dict[str, int | float]:
-    hidden, heads = fields["llama.embedding_length"], fields["llama.attention.head_count"]
+def _numbers(fields: dict[str, Any], path: Path) -> dict[str, int | float]:
+    hidden = whole_number(path, fields, "llama.embedding_length")
+    heads = whole_number(path, fields, "llama.attention.head_count")
+    kv_heads = whole_number(path, fields, "llama.attention.head_count_kv", heads)
+    eps = "llama.attention.layer_norm_rms_epsilon"
     return {
-        "num_layers": fields["llama.block_count"],
+        "num_layers": whole_number(path, fields, "llama.block_count"),
         "hidden_size": hidden,
         "num_heads": heads,
-        "num_kv_heads": fields.get("llama.attention.head_count_kv", heads),
-        "head_size": fields.get("llama.attention.key_length", hidden // heads),
+        "num_kv_heads": kv_heads,
+        "head_size": whole_number(path, fields, "llama.attention.key_length", hidden // heads),
         "vocab_size": 0,
-        "max_positions": fields["llama.context_length"],
-        "rope_base": fields.get("llama.rope.freq_base", 10_000.0),
-        "norm_eps": fields["llama.attention.layer_norm_rms_epsilon"],
+        "max_positions": whole_number(path, fields, "llama.context_length"),
+        "rope_base": positive_number(path, fields, "llama.rope.freq_base", 10_000.0),
+        "norm_eps": positive_number(path, fields, eps),
     }
 
 
 def _tensors(
-    reader: Any, numbers: dict[str, int | float], path: Path
+    stored: list[GgufTensor], numbers: dict[str, int | float], path: Path
 ) -> Iterator[tuple[str, StoredTensor]]:
     heads = {"attn_q": int(numbers["num_heads"]), "attn_k": int(numbers["num_kv_heads"])}
-    for tensor in reader.tensors:
+    for tensor in stored:
+        if tensor.kind.name not in _KINDS:
+            raise EngineError(
+                f"{path}: {tensor.name!r} is quantised as {tensor.kind.name}; not supported"
+            )
         if tensor.name == "rope_freqs.weight":  # Llama 3 stretches its positions with these
-            if (tensor.data != 1.0).any():
+            if bool((_reading(tensor, None)() != 1.0).any()):
                 raise EngineError(f"{path}: scaled rotary positions (rope_freqs) are not supported")
             continue
         *layer, stem, suffix = tensor.name.split(".")
-        if stem not in _TENSOR_NAMES or suffix != "weight":
+        is_placed = not layer or (len(layer) == 2 and layer[0] == "blk")
+        if stem not in _TENSOR_NAMES or suffix != "weight" or not is_placed:
             raise EngineError(f"{path}: a Llama has no tensor {tensor.name!r}")
-        if tensor.tensor_type.name not in _KINDS:
-            kind = tensor.tensor_type.name
-            raise EngineError(f"{path}: {tensor.name} is quantised as {kind}; not supported")
         prefix = f"model.layers.{layer[1]}." if layer else ""
-        shape = tuple(int(size) for size in reversed(tensor.shape))
         name = f"{prefix}{_TENSOR_NAMES[stem]}.weight"
-        yield name, StoredTensor(shape, _reading(tensor, shape, heads.get(stem)))
+        yield name, StoredTensor(tensor.shape, _reading(tensor, heads.get(stem)))
 
 
-def _reading(tensor: Any, shape: tuple[int, ...], num_heads: int | None) -> Callable[[], Tensor]:
+def _shown(value: Any) -> str:
+    """A value out of a file, fit for a message."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:80]}…"
+
+
+def _reading(tensor: GgufTensor, num_heads: int | None) -> Callable[[], Tensor]:
     def read() -> Tensor:
         import numpy
         from gguf.quants import dequantize
 
-        values = numpy.empty(shape, numpy.float32)
+        values = numpy.empty((len(tensor.rows), tensor.shape[-1]), numpy.float32)
         for start in range(0, len(values), _BLOCK_ROWS):
             rows = slice(start, start + _BLOCK_ROWS)
-            values[rows] = dequantize(tensor.data[rows], tensor.tensor_type)
-        weight = torch.from_numpy(values)
+            values[rows] = dequantize(tensor.rows[rows], tensor.kind)
+        weight = torch.from_numpy(values).view(tensor.shape)
         return weight if num_heads is None else _to_rotate_half(weight, num_heads)
 
     return read

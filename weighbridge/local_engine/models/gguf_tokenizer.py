@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from weighbridge.errors import EngineError
+from weighbridge.errors import EngineError, ModelCorrupt
 
 # The kinds of tokens in the GGUF format.
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
@@ -32,6 +32,7 @@ _SPLITS = {
     # What llama.cpp falls back to where the converter knew no name.
     "default": (r"[\p{P}\$\+<=>\^~\|]+", _GPT2[0], r"\p{N}+", r"[0-9][0-9][0-9]"),
 }
+_MAX_PIECE = 1_000
 _IGNORES_MERGES = ("llama-bpe",)  # a word that is a token is that token, whatever the merges say
 
 
@@ -39,14 +40,18 @@ def tokenizer_json(fields: Mapping[str, Any], path: Path) -> str:
     """The tokenizer, with its control tokens among the added ones.
 
     Raises:
+        ModelCorrupt: tokens, merges or scores that are not what they should be.
         EngineError: a kind that is not known to be read exactly.
     """
-    model = fields["tokenizer.ggml.model"]
+    model = str(fields["tokenizer.ggml.model"])
     build = _BUILDERS.get(model)
     if build is None:
-        raise EngineError(f"{path}: the tokenizer {model!r} is not supported, only gpt2 and llama")
-    tokenizer = build(fields, path)
+        named = repr(model[:80])
+        raise EngineError(f"{path}: the tokenizer {named} is not supported, only gpt2 and llama")
     tokens, kinds = fields["tokenizer.ggml.tokens"], fields["tokenizer.ggml.token_type"]
+    if not _all_are(str, tokens) or not _all_are(int, kinds) or len(tokens) != len(kinds):
+        raise ModelCorrupt(str(path), "its tokens are no list of texts with a kind for each")
+    tokenizer = build(fields, path)
     _add(tokenizer, [t for t, kind in zip(tokens, kinds, strict=True) if kind == USER_DEFINED])
     special = (CONTROL, UNKNOWN, UNUSED)
     _add(tokenizer, [t for t, k in zip(tokens, kinds, strict=True) if k in special], special=True)
@@ -68,12 +73,14 @@ def merges_by_score(
     """The pairs that a SentencePiece BPE may join, in the order in which it prefers them.
 
     It joins whatever makes a piece, the highest score first. So every way to cut a piece into two
-    pieces is a merge, and has the rank of the whole.
+    pieces is a merge, and has the rank of the whole. Pieces of more than `_MAX_PIECE` characters
+    are not joined: the trainer makes none of more than a few dozen, and trying each cut takes the
+    square of the length.
     """
     pieces = {
         token: (-score, i)
         for i, (token, score, kind) in enumerate(zip(tokens, scores, kinds, strict=True))
-        if kind == NORMAL
+        if kind == NORMAL and len(token) <= _MAX_PIECE
     }
     ranked = [
         (rank, piece[:cut], piece[cut:])
@@ -82,6 +89,10 @@ def merges_by_score(
         if piece[:cut] in pieces and piece[cut:] in pieces
     ]
     return [(left, right) for _, left, right in sorted(ranked)]
+
+
+def _all_are(kind: type, found: Any) -> bool:
+    return isinstance(found, list) and all(type(each) is kind for each in found)
 
 
 def _add(tokenizer: Any, names: list[str], *, special: bool = False) -> None:
@@ -93,14 +104,16 @@ def _add(tokenizer: Any, names: list[str], *, special: bool = False) -> None:
 def _byte_level(fields: Mapping[str, Any], path: Path) -> Any:
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 
-    pre = fields.get("tokenizer.ggml.pre", "default")
+    pre, merges = str(fields.get("tokenizer.ggml.pre", "default")), fields["tokenizer.ggml.merges"]
     if pre not in _SPLITS:
-        known = ", ".join(_SPLITS)
-        raise EngineError(f"{path}: the pre-tokenizer {pre!r} is not supported, only {known}")
+        known, named = ", ".join(_SPLITS), repr(pre[:80])
+        raise EngineError(f"{path}: the pre-tokenizer {named} is not supported, only {known}")
+    if not _all_are(str, merges) or not all(" " in merge for merge in merges):
+        raise ModelCorrupt(str(path), "its merges are no list of pairs")
     tokenizer = Tokenizer(
         models.BPE(
             vocab={token: i for i, token in enumerate(fields["tokenizer.ggml.tokens"])},
-            merges=[tuple(merge.split(" ", 1)) for merge in fields["tokenizer.ggml.merges"]],
+            merges=[tuple(merge.split(" ", 1)) for merge in merges],
             ignore_merges=pre in _IGNORES_MERGES,
         )
     )
@@ -119,8 +132,10 @@ def _sentencepiece(fields: Mapping[str, Any], path: Path) -> Any:
             raise EngineError(f"{path}: tokenizer.ggml.{key} is not supported")
     tokens, kinds = fields["tokenizer.ggml.tokens"], fields["tokenizer.ggml.token_type"]
     scores = fields["tokenizer.ggml.scores"]
+    if not _all_are(float, scores) or len(scores) != len(tokens):
+        raise ModelCorrupt(str(path), "its tokens do not have a score each")
     if not all(map(math.isfinite, scores)):
-        raise EngineError(f"{path}: the tokenizer has scores that are not finite")
+        raise ModelCorrupt(str(path), "its tokens have scores that are not finite")
     tokenizer = Tokenizer(
         models.BPE(
             vocab={token: i for i, token in enumerate(tokens)},

@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from weighbridge.local_engine.models.block import LlamaConfig
-from weighbridge.local_engine.models.checkpoint import Checkpoint, StoredTensor, read_finite
+from weighbridge.local_engine.models.checkpoint import Checkpoint, StoredTensor
 from weighbridge.local_engine.models.linear import MAX_LOOKUP, MAX_WEIGHT, quantized
 from weighbridge.local_engine.models.smoothing import CALIBRATION_TEXT, Smoother
 from weighbridge.local_engine.models.weight_file import WeightFile
@@ -32,7 +32,7 @@ def write_int8(path: Path, checkpoint: Checkpoint, stored: Mapping[str, StoredTe
     # Smoothing multiplies the head, so it is a matrix of its own even where it is tied.
     shapes["lm_head"] = shapes["model.embed_tokens"]
     with WeightFile(path, _layout(shapes)) as file:
-        embedding = read_finite("model.embed_tokens", stored["model.embed_tokens"])
+        embedding = checkpoint.read_finite("model.embed_tokens", stored["model.embed_tokens"])
         ids = Tokenizer.from_str(checkpoint.tokenizer).encode(CALIBRATION_TEXT).ids
         smoother = Smoother(config, embedding[torch.tensor(ids)])
         _put(file, "model.embed_tokens", embedding, MAX_LOOKUP)
@@ -40,12 +40,13 @@ def write_int8(path: Path, checkpoint: Checkpoint, stored: Mapping[str, StoredTe
         for index in range(config.num_layers):
             prefix = f"model.layers.{index}."
             names = [stem for stem in stored if stem.startswith(prefix)]
-            block = {f"{stem}.weight": read_finite(stem, stored[stem]) for stem in names}
+            block = {f"{stem}.weight": checkpoint.read_finite(stem, stored[stem]) for stem in names}
             for name, weight in smoother.block(block, index).items():
                 _put(file, name.removesuffix(".weight"), weight)
         head_name = "lm_head" if "lm_head" in stored else "model.embed_tokens"
-        head = read_finite(head_name, stored[head_name])
-        norm, head = smoother.output(read_finite("model.norm", stored["model.norm"]), head)
+        head = checkpoint.read_finite(head_name, stored[head_name])
+        norm = checkpoint.read_finite("model.norm", stored["model.norm"])
+        norm, head = smoother.output(norm, head)
         _put(file, "model.norm", norm)
         _put(file, "lm_head", head)
 

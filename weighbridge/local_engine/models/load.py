@@ -8,8 +8,9 @@ from pathlib import Path
 
 import torch
 
-from weighbridge.errors import EngineError, ModelCorrupt
+from weighbridge.errors import EngineError
 from weighbridge.local_engine.chat_template import ChatTemplate
+from weighbridge.local_engine.models.checkpoint import damage_named
 from weighbridge.local_engine.models.convert import Precision
 from weighbridge.local_engine.models.llama import Llama, LlamaConfig
 from weighbridge.local_engine.tokenizer import ByteTokenizer
@@ -74,10 +75,9 @@ def load_generator(folder: Path, device: str = "cpu") -> Generator:
     Raises:
         ModelCorrupt: the folder is incomplete or damaged.
     """
-    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    try:
+    with damage_named(folder):
         config = json.loads((folder / "config.json").read_text("utf-8"))
         numbers = LlamaConfig(**config["llama"])
         tokenizer = ByteTokenizer.load(
@@ -94,8 +94,3 @@ def load_generator(folder: Path, device: str = "cpu") -> Generator:
             bos_id=tokenizer.control(config["bos_token"]) if config["adds_bos"] else None,
             fingerprint=config["fingerprint"],
         )
-    except EngineError:
-        raise
-    except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
-        problem = f"the converted model is damaged ({type(error).__name__})"
-        raise ModelCorrupt(str(folder), problem) from None
