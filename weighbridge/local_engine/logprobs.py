@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from weighbridge.errors import EngineError
+
+_ROWS = 16
 
 
 def log_total(logits: Tensor) -> Tensor:
@@ -16,7 +19,8 @@ def log_total(logits: Tensor) -> Tensor:
     Raises:
         EngineError: a row holds NaN or plus infinity, or nothing but minus infinity.
     """
-    total = logits.logsumexp(-1)
+    # A few rows at a time: the copies that logsumexp makes then stay in the processor's cache.
+    total = torch.cat([rows.logsumexp(-1) for rows in torch.split(logits, _ROWS)])
     if not bool(total.isfinite().all()):
         raise EngineError("the model's logits are not finite: its weights are damaged or overflow")
     return total

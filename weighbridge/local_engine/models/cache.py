@@ -40,18 +40,19 @@ class KVCache:
         """No tokens; `like` is [num_layers, num_kv_heads, 0, head_size], of the type to keep."""
         return cls(_Buffer(like, like, 0), 0)
 
-    def extended(self, count: int, kept: int) -> KVCache:
+    def extended(self, count: int, kept: int, ahead: int = 0) -> KVCache:
         """This cache with room for more tokens, to be written layer by layer.
 
         Args:
             count: how many; at least 1.
             kept: how many of them, from the first on, will be kept; whatever is appended next may
                 overwrite the others.
+            ahead: at least so many will be appended from here on, `count` among them.
         """
         total = self.num_tokens + count
         buffer = self._buffer
         if buffer.used != self.num_tokens or buffer.keys.shape[2] < total:
-            buffer = self._copied(total)
+            buffer = self._copied(max(total, self.num_tokens + ahead))
         buffer.used = self.num_tokens + kept
         return KVCache(buffer, total, count)
 

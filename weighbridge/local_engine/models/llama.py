@@ -37,6 +37,9 @@ from weighbridge.local_engine.models.tree import (
 __all__ = ["Llama", "LlamaConfig"]
 
 
+_HEAD_ROWS = 64  # read through the head at once: what it holds meanwhile is twice the result
+
+
 class Llama:
     """Weights and the forward pass.
 
@@ -125,7 +128,7 @@ class Llama:
             raise ContextTooLong(needed, self.config.max_positions)
         size, hidden = self._part_tokens, []
         while len(read.ids) > size and shared >= size:
-            [(rows, cache)] = self._pass([Read(read.ids[:size], read.past)])
+            [(rows, cache)] = self._pass([Read(read.ids[:size], read.past)], ahead=len(read.ids))
             hidden.append(rows)
             rest = read.parents
             if rest is not None:
@@ -134,8 +137,8 @@ class Llama:
             shared -= size
         return _Begun(hidden, read)
 
-    def _pass(self, reads: Sequence[Read]) -> list[tuple[Tensor, KVCache]]:
-        places = [self._place(read) for read in reads]
+    def _pass(self, reads: Sequence[Read], ahead: int = 0) -> list[tuple[Tensor, KVCache]]:
+        places = [self._place(read, ahead) for read in reads]
         ids = torch.cat([read.ids for read in reads]).to(self._device)
         positions = torch.cat([place.positions for place in places]).to(self._device)
         turn = rotation(self.config, positions, self._dtype)
@@ -151,9 +154,13 @@ class Llama:
     @torch.inference_mode()
     def logits(self, hidden: Tensor) -> Tensor:
         """Raw next-token logits, float32 [N, V], in main memory whatever the device."""
-        return self._head(hidden).float().cpu()
+        parts = torch.split(hidden, _HEAD_ROWS)
+        logits = torch.empty(len(hidden), self.vocab_size)
+        for part, rows in zip(parts, torch.split(logits, _HEAD_ROWS), strict=True):
+            rows.copy_(self._head(part))
+        return logits
 
-    def _place(self, read: Read) -> _Place:
+    def _place(self, read: Read, ahead: int) -> _Place:
         count, past = len(read.ids), read.past.num_tokens
         if read.parents is None:
             sees, depths, kept = torch.ones(count, count, dtype=torch.bool).tril(), None, count
@@ -164,7 +171,7 @@ class Llama:
         mask = None
         if count > 1:
             mask = attention_mask(self.config, sees.to(self._device), past, self._dtype)
-        return _Place(Slot(read.past.extended(count, kept), mask), positions, past + kept)
+        return _Place(Slot(read.past.extended(count, kept, ahead), mask), positions, past + kept)
 
 
 class _Begun(NamedTuple):
