@@ -72,6 +72,30 @@ def test_merges_that_make_a_control_token_are_left_out():
     assert [tokenizer.token_bytes[i] for i in tokenizer.encode("abab")] == [b"a", b"b"] * 2
 
 
+@pytest.mark.parametrize("special", [True, False])
+def test_added_token_is_none_that_a_text_can_spell(special):
+    """Not by another name for its id, nor by merges or a whole word of its own name."""
+    entry = {**content(byte_level())["added_tokens"][0], "special": special}
+    renamed, merged = content(byte_level()), content(byte_level())
+    renamed["added_tokens"].append({**entry, "id": 256, "content": "<|end|>"})
+    merged["added_tokens"].append({**entry, "id": 256, "content": "ab"})
+    merged["model"]["ignore_merges"] = True
+    for found in (renamed, merged):
+        tokenizer = ByteTokenizer.from_json(json.dumps(found), {256})
+        assert [tokenizer.token_bytes[i] for i in tokenizer.encode("abab")] == [b"a", b"b"] * 2
+        assert 256 not in tokenizer.encode("ab")
+        name = found["added_tokens"][-1]["content"].encode()
+        assert tokenizer.token_bytes[256] == (b"" if special else name)
+
+
+def test_byte_that_is_a_control_token_leaves_the_vocabulary_incomplete():
+    """Characters with that byte would be dropped without a word."""
+    found = content(sentencepiece())
+    found["added_tokens"].append({**found["added_tokens"][0], "id": 67, "content": "<0x41>"})
+    with pytest.raises(EngineError, match="every byte"):
+        take_apart(json.dumps(found))
+
+
 PREFIXES = [
     (byte_level(), "never"),
     (byte_level(add_prefix_space=True), "always"),

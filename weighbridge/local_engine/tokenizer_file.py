@@ -53,16 +53,19 @@ def take_apart(text: str) -> TokenizerParts:
     special = {name: token["id"] for name, token in added.items() if token["special"]}
     model = content["model"]
     _refuse_other_models(model)
-    for name in special:
-        model["vocab"].pop(name, None)
-    model["merges"] = [merge for merge in model["merges"] if not _makes(special, merge)]
-    if model["unk_token"] in special:
+    ids = {token["id"] for token in content["added_tokens"]}
+    # By id as well: another name for a control token would let a text write it.
+    removed = {name for name, i in model["vocab"].items() if i in ids} | added.keys()
+    model["vocab"] = {name: i for name, i in model["vocab"].items() if name not in removed}
+    model["merges"] = [merge for merge in model["merges"] if not _involves(removed, merge)]
+    if model["unk_token"] in removed:
         model["unk_token"] = None
     normalizers, legacy = _normalizers(content["normalizer"])
     splitters, prefix = _splitters(content["pre_tokenizer"])
-    if not model["byte_fallback"] and not any(
-        step["type"] == "ByteLevel" for step in (*normalizers, *splitters)
-    ):
+    if model["byte_fallback"]:
+        if len(byte_tokens(model["vocab"])) < 256:
+            raise EngineError("a SentencePiece vocabulary must have a token for every byte")
+    elif not any(step["type"] == "ByteLevel" for step in (*normalizers, *splitters)):
         raise EngineError("a BPE tokenizer must be byte-level or have a byte fallback")
     content |= {
         "added_tokens": [],
@@ -84,14 +87,12 @@ def _refuse_other_models(model: dict[str, Any]) -> None:
     for key in ("dropout", "continuing_subword_prefix", "end_of_word_suffix"):
         if model.get(key):
             raise EngineError(f"a BPE tokenizer with {key} is not supported")
-    if model["byte_fallback"] and len(byte_tokens(model["vocab"])) < 256:
-        raise EngineError("a SentencePiece vocabulary must have a token for every byte")
 
 
-def _makes(special: dict[str, int], merge: str | list[str]) -> bool:
-    """Whether a merge has to do with a control token; none may come out of plain text."""
+def _involves(names: set[str], merge: str | list[str]) -> bool:
+    """Whether a merge is of one of the tokens or makes one."""
     left, right = merge.split(" ", 1) if isinstance(merge, str) else merge
-    return not special.keys().isdisjoint((left, right, left + right))
+    return not names.isdisjoint((left, right, left + right))
 
 
 def _normalizers(found: dict[str, Any] | None) -> tuple[list[dict[str, Any]], bool]:
