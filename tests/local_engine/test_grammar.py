@@ -13,7 +13,8 @@ import torch
 from weighbridge.errors import EngineError, SchemaRefused, TaskInvalid
 from weighbridge.local_engine import guides
 from weighbridge.local_engine.engine import Engine
-from weighbridge.local_engine.guides.grammar import bound
+from weighbridge.local_engine.guides.grammar_guide import GrammarGuide
+from weighbridge.local_engine.guides.grammar_tables import tables_of
 from weighbridge.local_engine.guides.protocol import Guide, Spec, State
 from weighbridge.local_engine.tokenizer import ByteTokenizer
 from weighbridge.local_engine.vocabulary import TableVocabulary, Vocabulary
@@ -355,12 +356,64 @@ def test_schema_that_is_no_json_is_refused(schema: Any) -> None:
         guides.json_schema(schema).bind(VOCABULARY)
 
 
+@pytest.mark.parametrize(
+    "spec",
+    [guides.regex("a\ud800"), guides.lark('start: "\ud800"'), guides.gbnf('root ::= "\ud800"')],
+)
+def test_grammar_with_half_a_surrogate_pair_is_refused_without_quoting_it(spec: Spec) -> None:
+    with pytest.raises(TaskInvalid, match="half a surrogate pair, which is no text"):
+        spec.bind(VOCABULARY)
+
+
+@pytest.mark.parametrize("schema", ['{"items": ' * 5000 + "true" + "}" * 5000, "[" * 90_000])
+def test_schema_in_lark_nested_too_deeply_is_refused(schema: str) -> None:
+    """Neither a crash nor a RecursionError, there as elsewhere."""
+    with pytest.raises(TaskInvalid, match="deeply"):
+        guides.lark(f"start: %json {schema}").bind(VOCABULARY)
+
+
+def test_token_that_writes_several_names_repeats_none() -> None:
+    """Not even where the object had no name before it."""
+    tokens = [b'{"a', b'": 1, "a"', b'": 1, "b"', b'{"a": 1, "a": 1}', b'{"a": 1, "b": 1}', b'"']
+    vocabulary = TableVocabulary([*tokens, *TOKENS, b""], {len(tokens) + len(TOKENS)})
+    guide = guides.json_schema({"type": "object"}).bind(vocabulary)
+    first = allowed(guide, guide.init(), vocabulary)
+    assert first & set(tokens) == {tokens[0], tokens[4]}
+    second = allowed(guide, guide.advance(guide.init(), 0), vocabulary)
+    assert second & set(tokens) == {tokens[2], tokens[5]}
+
+
+def test_token_of_many_digits_makes_no_number_infinite() -> None:
+    """Nor do several, nor an exponent behind them."""
+    tokens = [b"9" * 310, b"9" * 160, b"9" * 12 + b"e99"]
+    vocabulary = TableVocabulary([*tokens, b"9" * 100, *TOKENS, b""], {4 + len(TOKENS)})
+    guide = guides.json_schema({"type": "number"}).bind(vocabulary)
+    assert allowed(guide, guide.init(), vocabulary) & set(tokens) == set(tokens[1:])
+    for before in ([1], [3, 3]):
+        state = guide.init()
+        for token in before:
+            state = guide.advance(state, token)
+        assert not allowed(guide, state, vocabulary) & {tokens[0], tokens[len(before)]}
+
+
+def test_engine_that_fails_while_it_looks_ahead_raises_there() -> None:
+    """It breaks on this lexeme, and every later state of the grammar would be broken as well."""
+    guide = guides.lark("start: gen /b/\ngen[lazy]: /a*/").bind(VOCABULARY)
+    with pytest.raises(EngineError, match="gave up"):
+        guide.forced(guide.init())
+
+
 def test_engine_out_of_budget_raises_and_never_ends_the_text() -> None:
     """The engine would only allow end of text; states from before stay as they were."""
-    from llguidance import LLParserLimits
+    from llguidance import LLMatcher, LLParserLimits
 
-    limits = LLParserLimits(max_lexer_states=20)
-    guide = bound("start: /[a-d]*(b|c)[a-d]{6}/", VOCABULARY, "test", "/text", limits)
+    matcher = LLMatcher(
+        tables_of(VOCABULARY).tokenizer,
+        "start: /[a-d]*(b|c)[a-d]{6}/",
+        log_level=0,
+        limits=LLParserLimits(max_lexer_states=20),
+    )
+    guide = GrammarGuide(matcher, VOCABULARY, "test")
     first = allowed(guide, guide.init())
     with pytest.raises(EngineError, match="gave up"):
         after(guide, "abcabcabc")

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from llguidance import LLMatcher, LLParserLimits, LLTokenizer
+    from llguidance import LLMatcher, LLTokenizer
 
 # Without it a mask holds one token where the bytes are forced, and mass summed over it is wrong.
 # The last such line wins, so it comes after whatever a grammar says itself.
@@ -32,7 +32,7 @@ class Uncompilable(Exception):
         self.problem, self.is_empty = problem, is_empty
 
 
-def compiled(text: str, tokenizer: LLTokenizer, limits: LLParserLimits | None = None) -> LLMatcher:
+def compiled(text: str, tokenizer: LLTokenizer) -> LLMatcher:
     """The matcher of a grammar in the engine's Lark, before the first token.
 
     Raises:
@@ -40,7 +40,7 @@ def compiled(text: str, tokenizer: LLTokenizer, limits: LLParserLimits | None = 
     """
     from llguidance import LLMatcher
 
-    matcher = LLMatcher(tokenizer, text + _BYTE_COMPLETE, log_level=0, limits=limits)
+    matcher = LLMatcher(tokenizer, text + _BYTE_COMPLETE, log_level=0)
     mask = matcher.compute_bitmask()  # what never ends, and what is too large, only shows here
     if matcher.is_error():
         problem = problem_of(matcher)

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weighbridge.errors import TaskInvalid
 from weighbridge.local_engine.guides.engine_grammar import Uncompilable, compiled
@@ -19,10 +19,8 @@ from weighbridge.local_engine.guides.grammar_guide import GrammarGuide
 from weighbridge.local_engine.guides.grammar_tables import tables_of
 from weighbridge.local_engine.guides.lowering.patterns import Untranslatable, translated
 from weighbridge.local_engine.guides.schema_grammar import schema_matcher, written
+from weighbridge.local_engine.guides.texts import encoded
 from weighbridge.local_engine.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    from llguidance import LLParserLimits
 
 # Outside of texts, patterns and comments: a control token, or another grammar.
 _OUTSIDE = re.compile(
@@ -59,8 +57,9 @@ def regex(pattern: str) -> Regex:
 def lark(text: str) -> Lark:
     """Demand a text of a grammar in llguidance's dialect of Lark; its rule `start` is the whole.
 
-    A schema after `%json` is enforced as by `json_schema`, but for names that an object repeats.
-    Control tokens (`<|im_end|>`, `<[2]>`) are refused: no guide may ask for them.
+    A schema after `%json` is enforced as by `json_schema`, but for names that an object repeats and
+    for numbers that are infinite to most readers (`1e999`). Control tokens (`<|im_end|>`, `<[2]>`)
+    are refused: no guide may ask for them.
     """
     return Lark(text)
 
@@ -103,6 +102,7 @@ class Regex:
         Raises:
             TaskInvalid: no such expression, or none that matches anything but the empty text.
         """
+        encoded(self.pattern, "/pattern")
         flags = _FLAGS.match(self.pattern)
         rest = self.pattern[flags.end() :] if flags else self.pattern
         try:
@@ -111,7 +111,7 @@ class Regex:
             raise TaskInvalid("/pattern", str(reason)) from None
         if flags and "i" in flags[1]:
             pattern = f"(?i:{pattern})"
-        return bound(f"start: /(?:{pattern})/", vocabulary, "regex", "/pattern")
+        return _bound(f"start: /(?:{pattern})/", vocabulary, "regex", "/pattern")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class Lark:
             TaskInvalid: no such grammar, or it describes no answer.
             SchemaRefused: a schema in it cannot be enforced.
         """
-        return bound(_prepared(self.text), vocabulary, "lark", "/text")
+        return _bound(_prepared(self.text), vocabulary, "lark", "/text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,21 +144,16 @@ class Gbnf:
         """
         from llguidance.gbnf_to_lark import gbnf_to_lark
 
+        encoded(self.text, "/text")
         try:
             converted = gbnf_to_lark(self.text)
         except Exception as error:  # noqa: BLE001  # the converter raises whatever it meets
             problem = str(error).partition("\n")[0]
             raise TaskInvalid("/text", f"no GBNF: {problem}") from None
-        return bound(converted, vocabulary, "gbnf", "/text")
+        return _bound(converted, vocabulary, "gbnf", "/text")
 
 
-def bound(
-    text: str,
-    vocabulary: Vocabulary,
-    name: str,
-    pointer: str,
-    limits: LLParserLimits | None = None,
-) -> GrammarGuide:
+def _bound(text: str, vocabulary: Vocabulary, name: str, pointer: str) -> GrammarGuide:
     """The guide of a grammar in the engine's own Lark.
 
     Args:
@@ -166,13 +161,12 @@ def bound(
         vocabulary: of the model.
         name: of the guide, for messages.
         pointer: to what the user wrote, for messages.
-        limits: of the engine; None leaves its own.
 
     Raises:
         TaskInvalid: it describes no answer.
     """
     try:
-        matcher = compiled(text, tables_of(vocabulary).tokenizer, limits)
+        matcher = compiled(text, tables_of(vocabulary).tokenizer)
     except Uncompilable as error:
         raise TaskInvalid(pointer, error.problem) from None
     return GrammarGuide(matcher, vocabulary, name)
@@ -182,8 +176,9 @@ def _prepared(text: str) -> str:
     """The grammar with its schemas lowered.
 
     Raises:
-        TaskInvalid: it asks for a control token, or a schema in it is no JSON.
+        TaskInvalid: it is no text, it asks for a control token, or a schema in it is no JSON.
     """
+    encoded(text, "/text")
     out, done = [], 0
     for found in _OUTSIDE.finditer(text):
         if found["token"]:
@@ -191,8 +186,9 @@ def _prepared(text: str) -> str:
         if found["json"] and found.start() >= done:
             try:
                 schema, end = json.JSONDecoder().raw_decode(text, found.end())
-            except ValueError:
-                raise TaskInvalid("/text", "what follows %json is no JSON") from None
+            except (ValueError, RecursionError):
+                problem = "what follows %json is no JSON, or nested too deeply"
+                raise TaskInvalid("/text", problem) from None
             out += [text[done : found.end()], written(schema)]
             done = end
     return "".join([*out, text[done:]])

@@ -111,7 +111,7 @@ class GrammarGuide:
             return ()
         matcher = state.matcher.deep_copy()
         data = matcher.compute_ff_bytes()
-        if not data:
+        if self._is_stuck(matcher) or not data:
             return ()
         whole = self._tables.tokenizer.tokenize_bytes(data)
         end = matcher.deep_copy()
@@ -139,11 +139,8 @@ class GrammarGuide:
         matcher = state.matcher
         # It may be a word longer than the vocabulary.
         raw = np.frombuffer(matcher.compute_bitmask(), np.uint8)[: len(self._tables.spelling)]
-        if matcher.is_error():
-            problem = problem_of(matcher)
-            if problem.startswith(NO_WAY_ON):
-                return bytes(len(self._only_ends))  # a dead end, which is for others to report
-            raise self._failure(matcher)
+        if self._is_stuck(matcher):
+            return bytes(len(self._only_ends))
         packed = raw & self._tables.spelling
         if matcher.is_accepting():
             packed |= self._tables.ends
@@ -151,6 +148,18 @@ class GrammarGuide:
             for token in self._tables.repetitions.banned(state.place, packed):
                 packed[token >> 3] &= ~np.uint8(1 << (token & 7))
         return packed.tobytes()
+
+    def _is_stuck(self, matcher: LLMatcher) -> bool:
+        """Whether no token fits: a dead end, which is for others to report.
+
+        Raises:
+            EngineError: the engine has failed.
+        """
+        if not matcher.is_error():
+            return False
+        if not problem_of(matcher).startswith(NO_WAY_ON):
+            raise self._failure(matcher)
+        return True
 
     def _unpacked(self, mask: bytes) -> Tensor:
         bits: NDArray[np.uint8] = np.unpackbits(np.frombuffer(mask, np.uint8), bitorder="little")

@@ -25,7 +25,7 @@ _FIRST_OF_NUMBER = _DIGITS | {*b"-"}
 _NUMBER = _FIRST_OF_NUMBER | {*b"+.eE"}
 
 _MAX_DIGITS = 200  # a number of fewer, and no exponent, is not infinite after `e99` either
-_LONG_EXPONENT = re.compile(rb"[eE]\+?[0-9]{3}")
+_HUGE = re.compile(rb"[eE]\+?[0-9]{3}|[0-9]{10}")  # what can make even such a number infinite
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Repetitions:
         self._tokens, self._index = tokens, ByteIndex(tokens)
         # These can write a whole name, or run into infinity, wherever they stand.
         self._whole_names = [i for i, token in enumerate(tokens) if token.count(_QUOTE) > 1]
-        self._exponents = [i for i, token in enumerate(tokens) if _LONG_EXPONENT.search(token)]
+        self._huge = [i for i, token in enumerate(tokens) if _HUGE.search(token)]
         self._digits = [i for i, token in enumerate(tokens) if token and token[0] in _NUMBER]
 
     def banned(self, place: JsonText, mask: NDArray[np.uint8]) -> list[int]:
@@ -132,18 +132,15 @@ class Repetitions:
             place: where the text is.
             mask: what the grammar allows, a bit a token, lowest first.
         """
-        suspects: set[int] = set()
+        suspects = {*self._whole_names, *self._huge}
         names = place.open[-1] if place.open else None
         if names and place.inside == "name":
             for name in names:
                 if name.startswith(place.partial):
                     rest = name[len(place.partial) :] + b'"'
                     suspects.update(self._index.starting_with(rest))
-        if place.open and any(place.open):
-            suspects.update(self._whole_names)
         if place.inside == "number" and _is_long(place.partial):
             suspects.update(self._digits)
-        suspects.update(self._exponents)
         return [
             i
             for i in suspects

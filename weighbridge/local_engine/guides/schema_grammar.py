@@ -22,6 +22,8 @@ _SPELLING = {"whitespace_flexible": False, "item_separator": ", ", "key_separato
 # Without \uXXXX. With it, `"\u0061"` is taken for another name than `"a"`.
 _ONE_SPELLING_EACH = {"json_allowed_escapes": 'nrbtf\\"'}
 
+_TOO_DEEP = "the schema is nested too deeply"
+
 
 def schema_matcher(schema: Mapping[str, Any] | bool, tokenizer: LLTokenizer) -> LLMatcher:
     """The engine's matcher of a schema.
@@ -33,7 +35,7 @@ def schema_matcher(schema: Mapping[str, Any] | bool, tokenizer: LLTokenizer) -> 
     try:
         return _matcher(Document(schema), tokenizer)
     except RecursionError:
-        raise TaskInvalid("", "the schema is nested too deeply") from None
+        raise TaskInvalid("", _TOO_DEEP) from None
 
 
 def written(schema: Mapping[str, Any] | bool) -> str:
@@ -41,9 +43,13 @@ def written(schema: Mapping[str, Any] | bool) -> str:
 
     Raises:
         SchemaRefused: it cannot be lowered.
+        TaskInvalid: it is no JSON, or nested too deeply.
     """
-    document = Document(schema)
-    return _written(Lowering(document).whole(document.root))
+    try:
+        document = Document(schema)
+        return _written(Lowering(document).whole(document.root))
+    except RecursionError:
+        raise TaskInvalid("", _TOO_DEEP) from None
 
 
 def _matcher(document: Document, tokenizer: LLTokenizer) -> LLMatcher:
