@@ -55,6 +55,8 @@ Tokens
         test_padding_at_minus_infinity_is_no_fault
     several tokens that end an answer
         test_every_end_of_text_ends_and_counts
+    an end of text with a name in plain characters
+        test_name_of_an_end_of_text_is_never_written
     ending wherever the text may end
         test_answer_that_may_end_goes_on_as_the_model_likes
     bytes without a token of their own
@@ -321,6 +323,19 @@ def test_every_end_of_text_ends_and_counts(end):
     assert math.exp(found.members[0].log_prob) == pytest.approx(float(each[1]) * share, rel=1e-4)
     step = engine.generate([0], guides.choice(["", "a"])).steps[0]
     assert step.mass == pytest.approx(float(each[0]) + share, rel=1e-4)
+
+
+@pytest.mark.parametrize("prefer_long", [False, True])
+def test_name_of_an_end_of_text_is_never_written(prefer_long):
+    """It spells nothing, so no shorter token is set aside for it either."""
+    engine = toy([b"b", b"u", b"bu"], [3.0, 0.0, 1.0], eos_ids=[2])
+    sampling = Sampling(prefer_long=prefer_long)
+    spec = guides.choice(["", "bu"])
+    answer = engine.generate([1], spec, sampling=sampling, num_candidates=3)
+    assert [step.token for step in answer.steps] == [0, 1]
+    assert {c.token: c.text for c in answer.steps[0].free} == {0: b"b", 1: b"u", 2: b""}
+    ended = engine.generate([1], guides.biased(spec, by_id={0: -9.0}), sampling=sampling)
+    assert (ended.text, ended.finish, ended.steps[-1].text) == ("", "eos", b"")
 
 
 def test_answer_that_may_end_goes_on_as_the_model_likes():

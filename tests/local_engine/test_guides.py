@@ -20,6 +20,7 @@ from weighbridge.errors import EngineError, TaskInvalid
 from weighbridge.local_engine import guides
 from weighbridge.local_engine.guides.lexicon import Lexicon
 from weighbridge.local_engine.guides.protocol import Guide
+from weighbridge.local_engine.guides.texts import Texts
 from weighbridge.local_engine.tokenizer import ByteTokenizer
 from weighbridge.local_engine.vocabulary import TableVocabulary, Vocabulary
 from weighbridge.schemas.finite import language
@@ -83,8 +84,13 @@ def test_end_of_text_spells_nothing_whatever_its_bytes() -> None:
     named = TableVocabulary([b"b", b"u", b"bu"], eos_ids={2})
     guide = guides.literal("bu").bind(named)
     assert allowed(guide, guide.init()) == {0}
+    assert 2 not in guide.forced(guide.init())
     with pytest.raises(ValueError, match="not whole"):
         guide.advance(guide.init(), 2)
+    closing = guides.free("bu", max_tokens=0).bind(named)
+    assert 2 not in closing.forced(closing.init())
+    with pytest.raises(TaskInvalid, match="no tokens"):
+        guides.soft(by_text={"bu": 1.0}).bind(named)
 
 
 def test_a_refused_token_is_named_and_the_text_is_not() -> None:
@@ -154,6 +160,13 @@ def test_a_text_may_be_spelled_by_longer_tokens_alone() -> None:
     for text in ("a", "bb", "ca"):
         with pytest.raises(TaskInvalid):
             guides.literal(text).bind(words)
+
+
+def test_any_number_of_parts_may_be_left_out() -> None:
+    """Six hundred of them are no deeper than two."""
+    guide = Texts((("", "b"),) * 600).bind(WORDS)
+    assert allowed(guide, guide.init()) == {1, END}
+    assert allowed(guide, after(guide, 1, 1)) == {1, END}
 
 
 def test_many_options_are_all_there() -> None:
@@ -252,9 +265,9 @@ def test_bias_by_text_goes_to_each_token_of_its_spelling() -> None:
     assert not guide.is_hard
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize("value", [math.nan, math.inf, 1e39, 10**400])
 def test_a_bias_must_be_a_number_or_a_ban(value: float) -> None:
-    """One token at +inf would ban all others."""
+    """One token at +inf, or at what single precision takes for it, would ban all others."""
     with pytest.raises(TaskInvalid, match="finite"):
         guides.soft(by_id={1: value})
     with pytest.raises(TaskInvalid, match="finite"):
@@ -262,6 +275,24 @@ def test_a_bias_must_be_a_number_or_a_ban(value: float) -> None:
     with pytest.raises(TaskInvalid, match="finite"):
         guides.label_prior({"bug": value})
     guides.soft(by_id={1: -math.inf})
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        guides.both(guides.soft({0: 9e29}, {"bug": 9e29}), guides.soft({0: 9e29})),
+        guides.soft({0: -1e39}),
+        guides.label_prior({"bug": -1e39}),
+        guides.label_prior({"bug": -1e300, "fix": -1.7e308}),
+        guides.label_prior({"bug": 9e29, "fix": -1.7e308}),
+    ],
+)
+def test_a_bias_of_any_size_leaves_numbers(spec: Any) -> None:
+    """Sums and differences are no NaN and no infinity but that of a ban."""
+    guide = spec.bind(WORDS)
+    row = guide.bias(guide.init())
+    assert not (row.isnan() | row.isposinf()).any()
+    assert END in allowed(guide, after(guide, 1, 2, 3))
 
 
 @pytest.mark.parametrize("token", [-1, 11, CONTROL, PADDING])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -10,18 +9,19 @@ from torch import Tensor
 
 from weighbridge.local_engine.decoding.generation import Candidate, Step
 from weighbridge.local_engine.logprobs import log_total
+from weighbridge.local_engine.vocabulary import Vocabulary
 
 
 class Accountant:
     """Writes the account of each token.
 
     Args:
-        token_bytes: by id.
+        vocabulary: of the model.
         num_candidates: how many candidates to list beside each token; 0 for none.
     """
 
-    def __init__(self, token_bytes: Sequence[bytes], num_candidates: int = 0) -> None:
-        self._token_bytes, self._num_candidates = token_bytes, num_candidates
+    def __init__(self, vocabulary: Vocabulary, num_candidates: int) -> None:
+        self._vocabulary, self._num_candidates = vocabulary, num_candidates
 
     def step(
         self,
@@ -45,7 +45,7 @@ class Accountant:
         masked = logits.where(bias > -torch.inf, -torch.inf)
         return Step(
             token=token,
-            text=self._token_bytes[token],
+            text=self._text(token),
             logprob=min(0.0, float(logits[token] - total)),
             rank=1 + int((logits > logits[token]).sum()),
             mass=min(1.0, float((masked.logsumexp(0) - total).exp())),
@@ -55,13 +55,18 @@ class Accountant:
             allowed=self._likeliest(logits + bias),
         )
 
+    def _text(self, token: int) -> bytes:
+        """The bytes that a token writes: none at the end of text, which may have a name of some."""
+        is_end = token in self._vocabulary.eos_ids
+        return b"" if is_end else self._vocabulary.token_bytes[token]
+
     def _likeliest(self, logits: Tensor) -> tuple[Candidate, ...]:
         """The candidates with the largest probabilities, those with none left out."""
         if self._num_candidates == 0:
             return ()
         probabilities, ids = logits.softmax(0).topk(min(self._num_candidates, len(logits)))
         return tuple(
-            Candidate(token=i, text=self._token_bytes[i], probability=p)
+            Candidate(token=i, text=self._text(i), probability=p)
             for i, p in zip(ids.tolist(), probabilities.tolist(), strict=True)
             if p > 0.0
         )

@@ -127,7 +127,8 @@ class _Writer:
         self.result: Generation | EngineError | None = None
         self._request, self._vocabulary = request, vocabulary
         self._index, self._on_step = index, on_step
-        self._account = Accountant(vocabulary.token_bytes, request.num_candidates)
+        self._stops = [stop.encode() for stop in request.stop]
+        self._account = Accountant(vocabulary, request.num_candidates)
         self._random = torch.Generator().manual_seed(request.sampling.seed)
         self._state: State = request.guide.init()
         self._logits = torch.empty(0)  # of the next token
@@ -256,9 +257,7 @@ class _Writer:
 
     def _stop_in(self, written: bytearray) -> int | None:
         """Where the first stop string begins."""
-        found = (
-            written.find(stop.encode(), self._request.skip_bytes) for stop in self._request.stop
-        )
+        found = (written.find(stop, self._request.skip_bytes) for stop in self._stops)
         return min((place for place in found if place >= 0), default=None)
 
     def _finish(self, finish: Finish) -> None:

@@ -15,7 +15,7 @@ class Candidate:
 
     Args:
         token: its id.
-        text: its bytes; empty for control tokens and padding.
+        text: its bytes; empty for control tokens, padding and end of text.
         probability: premask for a free candidate; postmask for an allowed one, at temperature 1.
     """
 

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from weighbridge.local_engine.guides.protocol import Guide, State
+from weighbridge.local_engine.guides.spelled import whole_spelling
 from weighbridge.local_engine.vocabulary import Vocabulary
 
 _KEPT_OWED = 16  # ends of prompts whose continuations are kept; half a vocabulary begins with " "
@@ -64,7 +65,7 @@ class Healed:
         if state.owed.startswith(text):
             return _State(state.owed[len(text) :], state.inner)
         inner = state.inner
-        for piece in _pieces(self._vocabulary, text[len(state.owed) :]):
+        for piece in whole_spelling(text[len(state.owed) :], self._vocabulary):
             inner = self._guide.advance(inner, piece)
         return _State(b"", inner)
 
@@ -150,11 +151,13 @@ def _continuations(vocabulary: Vocabulary, owed: bytes) -> tuple[list[int], _Way
         more than the bytes.
     """
     known = _KNOWN.setdefault(vocabulary, {})
-    if owed not in known:
-        if len(known) >= _KEPT_OWED:
-            del known[next(iter(known))]
-        known[owed] = _find_continuations(vocabulary, owed)
-    return known[owed]
+    found = known.get(owed)
+    if found is None:
+        # Engines of several threads may share a vocabulary, so no entry is sure to stay.
+        for oldest in [*known][: 1 + len(known) - _KEPT_OWED]:
+            known.pop(oldest, None)
+        found = known[owed] = _find_continuations(vocabulary, owed)
+    return found
 
 
 def _find_continuations(vocabulary: Vocabulary, owed: bytes) -> tuple[list[int], _Ways]:
@@ -167,7 +170,7 @@ def _find_continuations(vocabulary: Vocabulary, owed: bytes) -> tuple[list[int],
         if len(text) <= len(owed):
             if len(text) in ends:
                 again.append(token)
-        elif pieces := _pieces(vocabulary, text[len(owed) :]):
+        elif pieces := whole_spelling(text[len(owed) :], vocabulary):
             beyond.add(token, pieces)
     return again, beyond
 
@@ -188,13 +191,3 @@ def _ways_on(vocabulary: Vocabulary, owed: bytes) -> set[int]:
         if any(start + step in ends for step in steps):
             ends.add(start)
     return ends
-
-
-def _pieces(vocabulary: Vocabulary, rest: bytes) -> list[int]:
-    """The tokenizer's own spelling; none where the bytes end within a character, or have none."""
-    try:
-        pieces = vocabulary.encode(rest.decode())
-    except ValueError:
-        return []
-    is_exact = b"".join(vocabulary.token_bytes[piece] for piece in pieces) == rest
-    return pieces if is_exact else []

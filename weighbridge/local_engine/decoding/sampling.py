@@ -102,8 +102,8 @@ def preferring_long(logits: Tensor, guide: Guide, state: State, vocabulary: Voca
         state: where it is.
         vocabulary: of the model.
     """
-    table = vocabulary.token_bytes
-    texts = {i: table[i] for i in (logits > -torch.inf).nonzero().flatten().tolist() if table[i]}
+    table, allowed = vocabulary.token_bytes, (logits > -torch.inf).nonzero().flatten().tolist()
+    texts = {i: table[i] for i in allowed if table[i] and i not in vocabulary.eos_ids}
     if len(texts) > _MAX_COMPARED:
         return logits
     aside = [

@@ -62,7 +62,7 @@ class ByteLanguage:
     def __init__(self, parts: Sequence[Sequence[bytes]]) -> None:
         self._parts = [SortedTexts(part) for part in parts]
         self.end: Position = (len(parts), 0, 0, 0)
-        self.start: Positions = frozenset(self._begin(0))
+        self.start: Positions = frozenset(self._places(self._beginning(0)))
 
     def is_whole(self, state: Positions) -> bool:
         """Whether what has been written is in the language."""
@@ -74,7 +74,7 @@ class ByteLanguage:
         for part, start, stop, depth in state:
             if part < len(self._parts):
                 for byte, first, last in self._parts[part].branches(start, stop, depth):
-                    found.setdefault(byte, []).extend(self._at(part, first, last, depth + 1))
+                    found.setdefault(byte, []).extend(self._places((part, first, last, depth + 1)))
         return ((byte, frozenset(positions)) for byte, positions in found.items())
 
     def after(self, state: Positions, text: bytes) -> Positions:
@@ -121,14 +121,17 @@ class ByteLanguage:
             open_heads = longer
         return whole + [head for head, _ in open_heads], False
 
-    def _begin(self, part: int) -> list[Position]:
-        if part == len(self._parts):
-            return [self.end]
-        return self._at(part, 0, len(self._parts[part]), 0)
+    def _beginning(self, part: int) -> Position:
+        return (part, 0, len(self._parts[part]), 0) if part < len(self._parts) else self.end
 
-    def _at(self, part: int, start: int, stop: int, depth: int) -> list[Position]:
+    def _places(self, position: Position) -> list[Position]:
         """A position and all that are reached from it without another byte."""
-        if len(self._parts[part].texts[start]) > depth:
-            return [(part, start, stop, depth)]
-        rest = [(part, start + 1, stop, depth)] if start + 1 < stop else []
-        return rest + self._begin(part + 1)
+        found: list[Position] = []
+        while position != self.end:
+            part, start, stop, depth = position
+            if len(self._parts[part].texts[start]) > depth:
+                break
+            if start + 1 < stop:
+                found.append((part, start + 1, stop, depth))
+            position = self._beginning(part + 1)
+        return [*found, position]

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from weighbridge.errors import TaskInvalid
 from weighbridge.local_engine.guides.lexicon import Lexicon
-from weighbridge.local_engine.guides.spelled import spelling, within
+from weighbridge.local_engine.guides.spelled import spelling
 from weighbridge.local_engine.guides.texts import encoded, refuse_unspellable
 from weighbridge.local_engine.vocabulary import Vocabulary
 
@@ -125,7 +125,7 @@ class FreeTextGuide:
         if self.finished(state) or not self._is_closing(state):
             return ()
         rest = self._stop[state.matched :]
-        return tuple(within(spelling(rest, self._vocabulary), rest, self._vocabulary))
+        return tuple(spelling(rest, self._vocabulary))
 
     def _is_closing(self, state: Progress) -> bool:
         return self._max_tokens is not None and state.num_tokens >= self._max_tokens

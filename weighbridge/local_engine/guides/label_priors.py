@@ -41,7 +41,7 @@ def label_prior(log_probs: Mapping[str, float]) -> LabelPrior:
         log_probs: natural log of each option's prior; they need not sum to 1. -inf bans.
 
     Raises:
-        TaskInvalid: a value that is NaN or +inf, or no option that is not banned.
+        TaskInvalid: a value that is NaN, +inf or above 1e30, or no option that is not banned.
     """
     return LabelPrior(tuple(log_probs.items()))
 
@@ -85,7 +85,9 @@ class LabelPriorGuide:
 
     def __init__(self, log_probs: Mapping[bytes, float], lexicon: Lexicon) -> None:
         self._lexicon, self._options = lexicon, SortedTexts(list(log_probs))
-        self._log_probs = torch.tensor([log_probs[text] for text in self._options.texts]).double()
+        self._log_probs = torch.tensor(
+            [log_probs[text] for text in self._options.texts], dtype=torch.float64
+        )
         self._shifts = lru_cache(_KEPT_STATES)(self._find_shifts)
 
     def init(self) -> Reach:

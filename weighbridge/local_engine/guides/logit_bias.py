@@ -10,9 +10,11 @@ from torch import Tensor
 
 from weighbridge.errors import TaskInvalid
 from weighbridge.local_engine.guides.lexicon import Lexicon
-from weighbridge.local_engine.guides.spelled import spelling, within
+from weighbridge.local_engine.guides.spelled import whole_spelling
 from weighbridge.local_engine.guides.texts import encoded
 from weighbridge.local_engine.vocabulary import Vocabulary
+
+_LARGEST = 1e30  # of a bias; anything may be subtracted, down to a ban
 
 
 def soft(
@@ -29,7 +31,7 @@ def soft(
     Values for the same token add up.
 
     Raises:
-        TaskInvalid: a value that is NaN or +inf, or an empty text.
+        TaskInvalid: a value that is NaN, +inf or above 1e30, or an empty text.
 
     >>> soft(by_id={7: -100.0}).by_id
     ((7, -100.0),)
@@ -105,18 +107,19 @@ class SoftGuide:
 
 
 def check_value(value: float, pointer: str) -> None:
-    """See that a bias is a number or -inf.
+    """See that a bias is a number that can be added to a logit, or -inf.
 
     Raises:
-        TaskInvalid: it is NaN or +inf; the latter would ban all other tokens.
+        TaskInvalid: it is NaN, or so large that single precision could take a sum of such numbers
+            for +inf, which would ban all other tokens.
     """
-    if math.isnan(value) or value == math.inf:
-        raise TaskInvalid(pointer, "a bias must be a finite number, or -inf to ban")
+    if not value <= _LARGEST:  # NaN is not
+        raise TaskInvalid(pointer, f"a bias must be finite, {_LARGEST:g} at most, or -inf to ban")
 
 
 def _spelled(text: str, vocabulary: Vocabulary, pointer: str) -> set[int]:
     """The tokens of the canonical spelling of a text."""
-    tokens = within(spelling(text.encode(), vocabulary), text.encode(), vocabulary)
-    if b"".join(vocabulary.token_bytes[token] for token in tokens) != text.encode():
+    tokens = whole_spelling(text.encode(), vocabulary)
+    if not tokens:
         raise TaskInvalid(pointer, "the vocabulary of the model has no tokens that spell this text")
     return set(tokens)

@@ -2,7 +2,8 @@
 
 A *spec* is what users write (`guides.choice(["billing", "bug"])`): plain values, no model needed.
 Bound to a vocabulary it becomes a *guide*. A guide never changes; its states are values, so a state
-can be kept, advanced twice, and compared.
+can be kept, advanced twice, and compared. Specs go anywhere; a guide serves one thread at a time,
+since the engine behind a grammar does.
 
 Laws that every guide keeps (`tests/laws/guide_laws.py`):
 

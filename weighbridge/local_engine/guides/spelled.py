@@ -82,34 +82,43 @@ class SpelledGuide:
         first, *others = [spelling(run + head, self._vocabulary) for head in heads]
         for other in others:
             first = _shared(first, other)
-        kept = within(first, run, self._vocabulary)
+        kept = _within(first, run, self._vocabulary)
         return tuple(kept if are_complete else kept[:-1])
 
 
 def spelling(text: bytes, vocabulary: Vocabulary) -> list[int]:
-    """The canonical tokens of bytes that may end in the middle of a character.
+    """The canonical tokens of bytes that may end in the middle of a character, as far as they go.
 
-    Empty where there are none: the bytes begin within a character, or `encode` cannot spell them.
+    They stop short where the bytes leave off being text, or where `encode` writes something else
+    than it was given, such as a stand-in character.
     """
     try:
         decoded = text.decode()
     except UnicodeDecodeError as error:
         decoded = text[: error.start].decode()
     try:
-        return vocabulary.encode(decoded)
+        return _within(vocabulary.encode(decoded), text, vocabulary)
     except ValueError:  # `TableVocabulary` is greedy, and can miss the only spelling
         return []
 
 
-def within(tokens: Iterable[int], text: bytes, vocabulary: Vocabulary) -> list[int]:
+def whole_spelling(text: bytes, vocabulary: Vocabulary) -> list[int]:
+    """The canonical tokens of all the bytes; none where they stop short."""
+    tokens = spelling(text, vocabulary)
+    is_whole = b"".join(vocabulary.token_bytes[token] for token in tokens) == text
+    return tokens if is_whole else []
+
+
+def _within(tokens: Iterable[int], text: bytes, vocabulary: Vocabulary) -> list[int]:
     """The first of the tokens that together spell a beginning of a text, and nothing else."""
-    kept, spelled = list[int](), b""
+    kept, end = list[int](), 0
     for token in tokens:
-        spelled += vocabulary.token_bytes[token]
-        # `encode` may write something else than it was given, such as a stand-in character.
-        if not vocabulary.token_bytes[token] or not text.startswith(spelled):
+        spelled = vocabulary.token_bytes[token]
+        # An end of text spells nothing, whatever its bytes.
+        if not spelled or token in vocabulary.eos_ids or not text.startswith(spelled, end):
             break
         kept.append(token)
+        end += len(spelled)
     return kept
 
 
