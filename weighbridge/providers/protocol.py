@@ -7,24 +7,35 @@ no I/O. A provider is a configured endpoint with an adapter, or the local engine
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 import httpx
 
+from weighbridge.capability import Feature, Mode
 from weighbridge.decision import FailureKind, FieldEvidence, Json, Reason
 from weighbridge.schemas.plan import SchemaPlan
 from weighbridge.schemas.task import Prompt, Task
 from weighbridge.schemas.ticket import Ticket
 
 
+Thinking: TypeAlias = Literal["off", "low", "medium", "high"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequest:
-    """A request without its transport and without its key."""
+    """A request without its transport and without its key.
+
+    Args:
+        method: of HTTP.
+        path: below the provider's base URL; may carry a query.
+        headers: names in lower case; the key is added by the transport.
+        body: of the request.
+    """
 
     method: str
-    path: str  # below the provider's base URL
+    path: str
     headers: Mapping[str, str]
     body: bytes
 
@@ -57,7 +68,9 @@ class Failure:
         wait_s: how long the provider asks to be left alone; None if it does not say.
         retry: False where asking again is known not to help: the provider says so
             (`x-should-retry`), or the attempt has used up all its time. None where nobody knows.
-        parameter: the request parameter that a capability failure is about.
+        parameter: the request parameter that a capability failure is about, by the name that
+            `Feature` has for it where it has one.
+        is_schema: a capability failure is about this one schema, and not about schemas at all.
         prompt_tokens: usage of an answer that was paid for and not accepted.
         completion_tokens: the same.
     """
@@ -68,6 +81,7 @@ class Failure:
     wait_s: float | None = None
     retry: bool | None = None
     parameter: str | None = None
+    is_schema: bool = False
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
 
@@ -116,23 +130,45 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestOptions:
-    """What a request asks for beside the answer.
+    """What a request asks for beside the answer; only what the provider is believed to take.
 
     Args:
         model: name at the provider.
+        mode: how the schema is enforced.
         max_output_tokens: limit of the answer, thinking included.
-        logprobs: whether to ask for log-probabilities of tokens and alternatives.
-        seed: for providers that take one; a tuning parameter.
-        temperature: a tuning parameter.
-        without: parameters that this provider refused before and that must not be sent.
+        num_alternatives: how many log-probabilities to ask for at each token; 0: of the written
+            token alone; None: do not ask.
+        seed: None: do not send one.
+        temperature: None: do not send one.
+        logit_bias: -100 to 100, by token id or, where the provider takes texts, by text.
+        thinking: "off", or how much: "low", "medium", "high"; None: as the server does by itself.
+        length_feature: which of the two fields for the limit the provider reads.
     """
 
     model: str
+    mode: Mode = "native"
     max_output_tokens: int = 1024
-    logprobs: bool = True
-    seed: int | None = 0
-    temperature: float | None = 0.0
-    without: frozenset[str] = frozenset()
+    num_alternatives: int | None = None
+    seed: int | None = None
+    temperature: float | None = None
+    logit_bias: Mapping[int | str, float] = field(default_factory=dict)
+    thinking: Thinking | None = None
+    length_feature: Feature = Feature.MAX_COMPLETION_TOKENS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approach:
+    """How one provider will be asked one task.
+
+    Args:
+        mode: how the schema is enforced.
+        schema: what the wire gets, and the way back.
+        dropped: tuning parameters that are left out because the provider lacks them.
+    """
+
+    mode: Mode
+    schema: SchemaPlan
+    dropped: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,14 +176,29 @@ class Amendments:
     """What earlier attempts at the same ticket taught about asking this provider.
 
     Args:
-        without: request parameters that it refused.
         feedback: where its last answer broke the schema, in our words; "" if it did not.
         output_factor: how many times the usual limit the answer may take.
     """
 
-    without: frozenset[str] = frozenset()
     feedback: str = ""
     output_factor: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighed:
+    """What the numbers of a reply, and further calls where they are needed, say about its fields.
+
+    Args:
+        evidence: by name of the judged field; fields about which nothing is known are left out.
+        num_calls: how many further requests were sent.
+        prompt_tokens: of those.
+        completion_tokens: of those.
+    """
+
+    evidence: Mapping[str, FieldEvidence]
+    num_calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
 
 
 class Adapter(Protocol):
@@ -185,11 +236,25 @@ class Provider(Protocol):
         """The longest that one attempt may take."""
         ...
 
-    def plan(self, task: Task) -> SchemaPlan:
-        """The task's schema as this provider takes it.
+    @property
+    def is_remote(self) -> bool:
+        """Whether what is asked leaves this machine."""
+        ...
+
+    def approach(self, task: Task) -> Approach:
+        """How the task will be asked, from what is known of the provider by now.
 
         Raises:
-            SchemaRefused: the provider cannot enforce it.
+            SchemaRefused: the provider can neither enforce the schema nor be shown it.
+            CapabilityMissing: it lacks something that the task cannot do without.
+        """
+        ...
+
+    def learn(self, failure: Failure, approach: Approach) -> bool:
+        """Note what a failed attempt says about the provider's capabilities.
+
+        Returns:
+            Whether `approach` would now be another one.
         """
         ...
 
@@ -197,7 +262,7 @@ class Provider(Protocol):
         self,
         client: httpx.AsyncClient,
         task: Task,
-        plan: SchemaPlan,
+        approach: Approach,
         ticket: Ticket,
         *,
         amendments: Amendments,
@@ -206,10 +271,21 @@ class Provider(Protocol):
         """One attempt. Never raises for what a provider or a network does."""
         ...
 
-    def evidence(self, task: Task, reply: Reply, value: Json) -> Mapping[str, FieldEvidence]:
-        """What the reply's numbers say about the judged fields of `value`, the parsed answer.
+    async def weigh(
+        self,
+        client: httpx.AsyncClient,
+        task: Task,
+        approach: Approach,
+        ticket: Ticket,
+        reply: Reply,
+        value: Json,
+        *,
+        timeout_s: float,
+    ) -> Weighed:
+        """What is known about the judged fields of `value`, the accepted answer as it was sent.
 
-        Fields about which they say nothing are left out.
+        Most replies carry their numbers; further calls are made where the provider is configured
+        for them. Never raises for what a provider or a network does: then less is known.
         """
         ...
 
