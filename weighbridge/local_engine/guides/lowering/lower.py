@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -260,25 +260,20 @@ class Lowering:
 
 def _keywords_in(schema: Any) -> list[str]:
     """Every key of a schema, its names of properties among them."""
-    pending, keys = [schema], list[str]()
-    while pending:
-        part = pending.pop()
-        if isinstance(part, dict):
-            keys += part
-            pending += part.values()
-        elif isinstance(part, list):
-            pending += part
-    return keys
+    return [key for part in _mappings_in(schema) for key in part]
 
 
 def _references_in(schema: Any) -> list[str]:
-    pending, targets = [schema], list[str]()
+    targets = (part.get("$ref") for part in _mappings_in(schema))
+    return [target for target in targets if isinstance(target, str)]
+
+
+def _mappings_in(schema: Any) -> Iterator[dict[str, Any]]:
+    pending = [schema]
     while pending:
         part = pending.pop()
         if isinstance(part, dict):
-            if isinstance(part.get("$ref"), str):
-                targets.append(part["$ref"])
+            yield part
             pending += part.values()
         elif isinstance(part, list):
             pending += part
-    return targets

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
+from weighbridge.local_engine.guides.lowering.disjoint import Definitions
 from weighbridge.local_engine.guides.lowering.keywords import Lowered, types_of
-
-Definitions = Mapping[str, Lowered]
 
 _LISTS = ("allOf", "anyOf", "prefixItems")
 _MAPS = ("properties", "patternProperties")
