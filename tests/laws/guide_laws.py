@@ -6,7 +6,7 @@ compares one state with a brute-force reading of the same language.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import torch
@@ -105,6 +105,23 @@ def check_bytes(
     if is_member(text):
         expected |= vocabulary.eos_ids
     assert set(allowed_ids(guide, state)) == expected
+
+
+def check_members(
+    guide: Guide, state: State, text: bytes, vocabulary: Vocabulary, members: Collection[bytes]
+) -> None:
+    """`check_bytes` against a language that is listed; where the guide has finished, a member."""
+    if guide.finished(state):
+        assert text in members
+        return
+    check_bytes(
+        guide,
+        state,
+        text,
+        vocabulary,
+        may_begin=lambda text: any(member.startswith(text) for member in members),
+        is_member=members.__contains__,
+    )
 
 
 def _check_end(guide: Guide, state: State, vocabulary: Vocabulary) -> None:
