@@ -7,9 +7,10 @@ answer or a refusal showed it). A later kind overrides an earlier one: a refusal
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Literal, Protocol, TypeAlias
 
 Mode: TypeAlias = Literal[
@@ -90,6 +91,7 @@ class Fact:
 
 
 NOTHING_KNOWN = Fact(status=Status.UNKNOWN)
+ORIGINS = tuple(Origin)  # in the order in which they override
 
 
 class Ledger(Protocol):
@@ -99,9 +101,50 @@ class Ledger(Protocol):
     """
 
     def facts(self, base_url: str, model: str) -> Mapping[str, Fact]:
-        """The facts that have not expired, by feature. Quick: it is asked for every ticket."""
+        """The facts that have not expired, by feature; the same object until one changes.
+
+        Quick: it is asked for every ticket.
+        """
         ...
 
     def record(self, base_url: str, model: str, feature: str, fact: Fact) -> None:
-        """Keep a fact in place of an older one. A ledger that cannot be written stays silent."""
+        """Keep a fact, unless one that overrides it is believed; see `with_fact`.
+
+        A ledger that cannot be written stays silent.
+        """
         ...
+
+
+def believed(known: Mapping[str, Fact], now: datetime) -> Mapping[str, Fact]:
+    """The facts that have not expired; `known` itself where none has."""
+    if all(fact.expires is None or now < fact.expires for fact in known.values()):
+        return known
+    return MappingProxyType(
+        {
+            feature: fact
+            for feature, fact in known.items()
+            if fact.expires is None or now < fact.expires
+        }
+    )
+
+
+def with_fact(
+    known: Mapping[str, Fact], feature: str, fact: Fact, now: datetime
+) -> Mapping[str, Fact]:
+    """The facts with another one, and without those that have expired.
+
+    A fact gives way to one of a later origin, and to one of its own origin that was found out
+    later or at the same time. One without a date was found out now.
+    """
+    if fact.checked is None:
+        fact = replace(fact, checked=now)
+    still = believed(known, now)
+    older = still.get(feature)
+    if older is not None and _weight(older, now) > _weight(fact, now):
+        return still
+    return believed(MappingProxyType({**still, feature: fact}), now)
+
+
+def _weight(fact: Fact, now: datetime) -> tuple[int, datetime]:
+    # A clock that runs ahead elsewhere must not make its facts last longer than others.
+    return ORIGINS.index(fact.origin), min(fact.checked or now, now)
