@@ -24,6 +24,9 @@ values = st.recursive(
     max_leaves=5,
 )
 
+# Equal to values, and to Python to other ones; the engine writes them as integers.
+respelled = st.sampled_from([1.0, [1.0], {"a": 1.0}, [True], {"a": True}])
+
 counts = st.integers(0, 3)
 names = st.lists(st.sampled_from(NAMES), max_size=2, unique=True)
 
@@ -34,8 +37,8 @@ def _keywords(inner: st.SearchStrategy[Any]) -> dict[str, st.SearchStrategy[Any]
     return {
         "type": st.sampled_from(TYPES)
         | st.lists(st.sampled_from(TYPES), min_size=1, max_size=3, unique=True),
-        "enum": st.lists(values, min_size=1, max_size=3),
-        "const": values,
+        "enum": st.lists(values | respelled, min_size=1, max_size=3),
+        "const": values | respelled,
         "minimum": st.integers(-1, 3),
         "exclusiveMaximum": st.sampled_from([0, 1.5, 2]),
         "minLength": counts,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
-from weighbridge.errors import SchemaRefused
+from weighbridge.errors import SchemaRefused, TaskInvalid
 from weighbridge.local_engine import guides
 from weighbridge.local_engine.vocabulary import TableVocabulary
 
@@ -17,6 +19,8 @@ ITEM = {"type": "object"}  # of which there is no end of values
 ANY_LIST = {"type": "array", "items": ITEM}
 TO_2020 = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
 DRAFT6 = {"$schema": "http://json-schema.org/draft-06/schema#"}
+OTHERS = {"$id": 0, "id": 0, "$anchor": 0, "$schema": 0, "$defs": 0, "definitions": 0, "then": 0}
+CIRCLE = {"definitions": {"a": {"$ref": "#/definitions/a"}}}
 DRAFT4 = {"$schema": "http://json-schema.org/draft-04/schema#"}
 
 
@@ -65,8 +69,15 @@ def refusal(schema: Any) -> SchemaRefused:
         ({"pattern": "a++"}, "pattern"),
         ({"pattern": "[z-a]"}, "pattern"),
         ({"pattern": "("}, "pattern"),
+        ({"pattern": "^a{,3}$"}, "pattern"),  # of Python a quantifier, of ECMA-262 none
+        ({"pattern": "^[^]]$"}, "pattern"),  # the other way round, of a class
+        ({"properties": {"é": {}}, "propertyNames": {"pattern": r"^\W$"}}, "pattern"),
+        ({"properties": {"a": {}}, "propertyNames": {"pattern": r"^\p{L}$"}}, "pattern"),
+        ({"properties": {"a\n": {}}, "propertyNames": {"pattern": "^a$"}}, "pattern"),
+        ({"required": ["\r"], "patternProperties": {"^.$": ITEM}}, "patternProperties"),
         ({"const": 2**53 + 1}, "const"),
         ({"enum": [1, {"a": [2**53 + 1]}]}, "enum"),
+        ({"const": 0.48785665652414756}, "const"),
         ({"type": "integer", "minimum": 2**53 + 1}, "minimum"),
         ({"exclusiveMaximum": -(2**53) - 1}, "exclusiveMaximum"),
         ({"type": "number", "multipleOf": 0.123456789}, "multipleOf"),
@@ -138,6 +149,8 @@ def test_pointer_leads_to_the_part_to_blame(
         ({"not": {"$ref": "#"}}, "", "$ref"),
         ({"if": {"format": "date"}, "then": {"minLength": 1}}, "/if", "format"),
         (DRAFT4 | {"not": {"const": 1}}, "/not", "const"),
+        (DRAFT4 | {"not": {"exclusiveMinimum": 1}}, "/not", "exclusiveMinimum"),
+        (DRAFT6 | {"not": {"$ref": "#/definitions/a"}} | CIRCLE, "/definitions/a", "$ref"),
     ],
 )
 def test_what_cannot_be_negated_is_named_where_it_stands(
@@ -163,6 +176,12 @@ def test_what_cannot_be_negated_is_named_where_it_stands(
         ({"enum": "a"}, "", "enum"),
         ({"multipleOf": 0}, "", "multipleOf"),
         ({"items": "string"}, "", "items"),
+        ({"$id": 5}, "", "$id"),
+        (DRAFT4 | {"id": {}}, "", "id"),
+        ({"$ref": "#/$defs/x/y", "$defs": {"x": 5}}, "", "$ref"),
+        ({"$ref": "#there", "$defs": []}, "", "$ref"),
+        ({"maximum": -(10**400)}, "", "maximum"),
+        ({"maxLength": 10**400}, "", "maxLength"),
         ([], "", ""),
         ("string", "", ""),
     ],
@@ -171,6 +190,19 @@ def test_malformed_schema_is_refused(schema: Any, pointer: str, keyword: str) ->
     """A keyword of the wrong shape must not be taken for absent."""
     refused = refusal(schema)
     assert (refused.pointer, refused.keyword) == (pointer, keyword)
+
+
+@pytest.mark.parametrize("keyword", sorted(Draft202012Validator.VALIDATORS | OTHERS))
+@pytest.mark.parametrize(
+    "value", [None, True, -1, 10**400, 1e300, "", "[", "\0", [], [None], [{}], {}, {"a": None}]
+)
+def test_keyword_of_any_shape_is_enforced_or_refused(keyword: str, value: Any) -> None:
+    """Nothing but a refusal comes out, wherever the keyword stands and whatever leads there."""
+    part = {keyword: value}
+    leads = {"$ref": "#/$defs/x", "$defs": {"x": part}}
+    for schema in (part, {"not": part}, {"oneOf": [part, {"type": "null"}]}, leads):
+        with contextlib.suppress(TaskInvalid):
+            guides.json_schema(schema).bind(VOCABULARY)
 
 
 @pytest.mark.parametrize(

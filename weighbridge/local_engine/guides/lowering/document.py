@@ -43,6 +43,11 @@ _SPECIFICATIONS = {
 }
 
 
+# What a reference that leads nowhere raises; the last two, as whatever lies on its way is taken for
+# a schema.
+_UNFOUND = (Unresolvable, CannotDetermineSpecification, ValueError, AttributeError, TypeError)
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """A subschema in its place.
@@ -74,12 +79,15 @@ class Document:
 
     Raises:
         TaskInvalid: it is no JSON.
-        SchemaRefused: it is neither an object nor a bool.
+        SchemaRefused: it is neither an object nor a bool, or its name is no text.
     """
 
     def __init__(self, schema: Mapping[str, Any] | bool) -> None:
         root = _plain_json(schema)
         draft, declared = _draft_of(root)
+        own_name = "id" if draft is Draft.DRAFT4 else "$id"
+        if isinstance(root, dict) and not isinstance(root.get(own_name, ""), str):
+            raise SchemaRefused(DIALECT, "", own_name, "it must be text")
         resource = _SPECIFICATIONS[draft].create_resource(root)
         registry: Registry[Any] = REGISTRY
         resolver = registry.resolver_with_root(resource)
@@ -111,7 +119,7 @@ class Document:
         """
         try:
             found = node.resolver.lookup(node.schema["$ref"])
-        except (Unresolvable, CannotDetermineSpecification, ValueError):
+        except _UNFOUND:
             raise node.refusal(
                 "$ref",
                 "it leads to nothing in this document",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import json
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -11,9 +11,6 @@ from weighbridge.local_engine.guides.lowering.document import Draft, Node
 Lowered: TypeAlias = dict[str, Any] | bool
 
 TYPES = ("null", "boolean", "number", "string", "array", "object")
-
-# Beyond this, not every integer is a double, and the engine computes with doubles.
-MAX_EXACT = 2**53
 
 IN_PLACE = frozenset(
     {
@@ -69,11 +66,6 @@ def is_restriction(keyword: str) -> bool:
     return keyword in _SHAPES
 
 
-def bound(value: float) -> int | float:
-    """A number as the engine should read it: 2.0 is 2."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
 def all_of(*schemas: Lowered) -> Lowered:
     """What satisfies each of several lowered schemas."""
     parts: list[dict[str, Any]] = []
@@ -90,18 +82,18 @@ def all_of(*schemas: Lowered) -> Lowered:
 
 def any_of(*schemas: Lowered) -> Lowered:
     """What satisfies at least one of several lowered schemas."""
-    parts: list[dict[str, Any]] = []
+    parts: dict[str, dict[str, Any]] = {}
     for schema in schemas:
         if schema is True or schema == {}:
             return True
         if schema is False:
             continue
         for part in schema["anyOf"] if schema.keys() == {"anyOf"} else [schema]:
-            if part not in parts:
-                parts.append(part)
+            parts.setdefault(json.dumps(part), part)  # Python would take true for 1
     if not parts:
         return False
-    return parts[0] if len(parts) == 1 else {"anyOf": parts}
+    ways = list(parts.values())
+    return ways[0] if len(ways) == 1 else {"anyOf": ways}
 
 
 def types_of(schema: dict[str, Any]) -> tuple[str, ...] | None:
@@ -165,7 +157,7 @@ def _is_map(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _is_count(value: Any) -> bool:

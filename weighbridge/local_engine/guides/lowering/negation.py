@@ -11,13 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 from weighbridge.local_engine.guides.lowering.document import Document, Draft, Node
+from weighbridge.local_engine.guides.lowering.exact import MAX_EXACT, lower_bound, upper_bound
 from weighbridge.local_engine.guides.lowering.keywords import (
-    MAX_EXACT,
     TYPES,
     Lowered,
     all_of,
     any_of,
-    bound,
     check,
     is_foreign,
     is_restriction,
@@ -29,13 +28,10 @@ _MAX_WAYS = 4  # of a `oneOf`; its complement has every pair
 _MAX_VALUES = 64  # of an enum, each of a type
 _MAX_CHARACTERS = 2_000  # of its texts; their complement is a pattern many times that long
 
-# What one keyword rejects is the type named, with the opposite keyword and the value moved by so
-# much.
+_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+
+# What a count rejects is the type named, with the opposite keyword and the count moved by so much.
 _OPPOSITES = {
-    "minimum": ("number", "exclusiveMaximum", 0),
-    "maximum": ("number", "exclusiveMinimum", 0),
-    "exclusiveMinimum": ("number", "maximum", 0),
-    "exclusiveMaximum": ("number", "minimum", 0),
     "minLength": ("string", "maxLength", -1),
     "maxLength": ("string", "minLength", 1),
     "minItems": ("array", "maxItems", -1),
@@ -71,7 +67,8 @@ class Negation:
             "else": lambda *_: False,
             "$ref": lambda node, _: self.of(document.target(node)),
             "dependentRequired": _missing,
-            **{name: functools.partial(_beyond, name) for name in _OPPOSITES},
+            **{name: functools.partial(_out_of_bounds, name) for name in _BOUNDS},
+            **{name: functools.partial(_miscounted, name) for name in _OPPOSITES},
         }
 
     def of(self, node: Node) -> Lowered:
@@ -86,9 +83,9 @@ class Negation:
             return not schema
         if "$ref" in schema and node.draft <= Draft.DRAFT7:
             schema = {"$ref": schema["$ref"]}
-        if id(schema) in self._open:
+        if id(node.schema) in self._open:
             raise Inexpressible("$ref", "references go round in circles below a negation")
-        self._open.add(id(schema))
+        self._open.add(id(node.schema))
         try:
             return any_of(
                 *(
@@ -101,7 +98,7 @@ class Negation:
             reason.place = reason.place or node
             raise
         finally:
-            self._open.discard(id(schema))
+            self._open.discard(id(node.schema))
 
     def _keyword(self, node: Node, name: str, value: Any) -> Lowered:
         rule = self._rules.get(name)
@@ -143,9 +140,14 @@ class Negation:
 def _is_trivial(name: str, value: Any) -> bool:
     """Whether a keyword rejects nothing."""
     match name:
-        case "items" | "additionalItems" | "additionalProperties" | "propertyNames":
-            return value in (True, {})
-        case "unevaluatedItems" | "unevaluatedProperties":
+        case (
+            "items"
+            | "additionalItems"
+            | "unevaluatedItems"
+            | "additionalProperties"
+            | "unevaluatedProperties"
+            | "propertyNames"
+        ):
             return value in (True, {})
         case "uniqueItems" | "exclusiveMinimum" | "exclusiveMaximum":
             return value is False
@@ -181,16 +183,24 @@ def _missing(_: Node, demands: dict[str, list[str]]) -> Lowered:
     )
 
 
-def _beyond(name: str, node: Node, value: Any) -> Lowered:
-    type_name, opposite, step = _OPPOSITES[name]
+def _out_of_bounds(name: str, node: Node, value: Any) -> Lowered:
     if isinstance(value, bool):  # draft 4: it changes what the bound beside it means
         return False
-    if node.schema.get(f"exclusive{name.title()}") is True:
-        opposite = "maximum" if name == "minimum" else "minimum"
-    value = bound(value) + step
-    if abs(value) > MAX_EXACT:
+    is_exclusive = name.startswith("exclusive")
+    if is_exclusive and node.draft is Draft.DRAFT4:
+        raise Inexpressible(name, "in the declared draft it is true or false")
+    is_exclusive |= node.schema.get(f"exclusive{name.title()}") is True
+    opposite = upper_bound if name.endswith("inimum") else lower_bound
+    key, number = opposite(value, is_exclusive=not is_exclusive)
+    if abs(number) > MAX_EXACT:
         raise Inexpressible(name, "numbers beyond 2^53 are not told apart")
-    return _typed(type_name, **{opposite: value}) if value >= 0 or type_name == "number" else False
+    return _typed("number", **{key: number})
+
+
+def _miscounted(name: str, _: Node, value: float) -> Lowered:
+    type_name, opposite, step = _OPPOSITES[name]
+    count = int(value) + step
+    return _typed(type_name, **{opposite: count}) if count >= 0 else False
 
 
 def _other_values(node: Node, values: list[Any]) -> Lowered:
@@ -218,12 +228,12 @@ def _other_numbers(values: list[int | float]) -> list[Lowered]:
         return [_typed("number")]
     if len(values) > _MAX_VALUES or any(abs(value) > MAX_EXACT for value in values):
         raise Inexpressible("enum", "it has numbers too many or too large to be told apart")
-    ends = [None, *map(bound, sorted(set(values))), None]
+    ends = [None, *sorted(set(values)), None]
     return [
         _typed(
             "number",
-            **({} if low is None else {"exclusiveMinimum": low}),
-            **({} if high is None else {"exclusiveMaximum": high}),
+            **dict([] if low is None else [lower_bound(low, is_exclusive=True)]),
+            **dict([] if high is None else [upper_bound(high, is_exclusive=True)]),
         )
         for low, high in itertools.pairwise(ends)
     ]

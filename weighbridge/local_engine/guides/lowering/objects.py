@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import warnings
 from collections.abc import Callable
@@ -106,7 +107,17 @@ def dependencies(node: Node, document: Document, lower: Lower) -> list[Lowered]:
     return found
 
 
-def evaluated_names(node: Node, document: Document, depth: int = 0) -> set[str]:
+def _unevaluated(
+    node: Node, document: Document, lower: Lower, parts: dict[str, Lowered]
+) -> tuple[dict[str, Lowered], Lowered]:
+    more = lower(document.child(node, "unevaluatedProperties"))
+    if more is True:
+        return parts, True
+    names = sorted(_evaluated_names(node, document) - parts.keys())
+    return parts | dict.fromkeys(names, True), more
+
+
+def _evaluated_names(node: Node, document: Document, depth: int = 0) -> set[str]:
     """The names that a schema and what it refers to evaluate, whatever the value.
 
     Raises:
@@ -119,36 +130,34 @@ def evaluated_names(node: Node, document: Document, depth: int = 0) -> set[str]:
         raise Inexpressible("unevaluatedProperties", "what is evaluated depends on the value")
     names = set(schema.get("properties", ()))
     for index in range(len(schema.get("allOf", ()))):
-        names |= evaluated_names(document.child(node, "allOf", index), document, depth + 1)
+        names |= _evaluated_names(document.child(node, "allOf", index), document, depth + 1)
     if "$ref" in schema:
-        names |= evaluated_names(document.target(node), document, depth + 1)
+        names |= _evaluated_names(document.target(node), document, depth + 1)
     return names
 
 
-def _unevaluated(
-    node: Node, document: Document, lower: Lower, parts: dict[str, Lowered]
-) -> tuple[dict[str, Lowered], Lowered]:
-    more = lower(document.child(node, "unevaluatedProperties"))
-    if more is True:
-        return parts, True
-    names = sorted(evaluated_names(node, document) - parts.keys())
-    return parts | dict.fromkeys(names, True), more
-
-
 def _fitting(node: Node, patterns: dict[str, Lowered], name: str) -> list[Lowered]:
-    """What the patterns that fit a name demand of its value.
+    """What the patterns that fit a name demand of its value."""
+    return [
+        part
+        for pattern, part in patterns.items()
+        if _fits(node, "patternProperties", pattern, name)
+    ]
 
-    In ASCII, whatever ECMA-262 finds Python finds as well.
+
+def _fits(node: Node, keyword: str, pattern: str, name: str) -> bool:
+    r"""Whether a pattern fits a name.
+
+    Dialects agree on that where a name has neither line ends nor, beside classes such as `\w`,
+    what is not ASCII.
     """
-    try:
-        if name.isascii() or not any("\\" in pattern for pattern in patterns):
-            with warnings.catch_warnings(action="ignore", category=FutureWarning):  # `[[`, `&&`
-                return [
-                    part for pattern, part in patterns.items() if re.search(pattern, name, re.ASCII)
-                ]
-    except re.error:
-        pass
-    raise node.refusal("patternProperties", f"it is not known whether {name!r} fits it")
+    if name.isprintable() and (name.isascii() or "\\" not in pattern):
+        with (
+            contextlib.suppress(re.error, OverflowError),
+            warnings.catch_warnings(action="ignore", category=FutureWarning),  # `[[`, `&&`
+        ):
+            return re.search(pattern, name) is not None
+    raise node.refusal(keyword, f"it is not known whether {name!r} fits it")
 
 
 def _translated(node: Node, pattern: str) -> str:
@@ -169,17 +178,18 @@ def _named(
     """`propertyNames`, as a pattern beside which no further names are allowed."""
     if out:
         raise Inexpressible("propertyNames", "beside `patternProperties`")
-    check(document.child(node, "propertyNames"))
+    place = document.child(node, "propertyNames")
+    check(place)
     names = [*parts, *(name for name in required if name not in parts)]
-    listed = _listed_names(node.schema["propertyNames"])
+    listed = _listed_names(place.schema)
     if listed is not None:
         # Not as a pattern: when each has been used, no name would be left after a comma.
         names += [name for name in listed if name not in names]
-    allowed = {name for name in names if _is_name(node.schema["propertyNames"], name)}
+    allowed = {name for name in names if _is_name(place, name)}
     parts = {name: parts.get(name, more) if name in allowed else False for name in names}
     pattern = None
     if listed is None:
-        pattern = _pattern_of_names(document.child(node, "propertyNames"))
+        pattern = _pattern_of_names(place)
     return parts, False, out if pattern is None else {"patternProperties": {pattern: more}}
 
 
@@ -218,7 +228,8 @@ def _pattern_of_names(names: Node) -> str | None:
     raise Inexpressible("propertyNames", "no single pattern says which names it allows")
 
 
-def _is_name(schema: Any, name: str) -> bool:
+def _is_name(names: Node, name: str) -> bool:
+    schema = names.schema
     if isinstance(schema, bool):
         return schema
     types = types_of(schema)
@@ -230,5 +241,5 @@ def _is_name(schema: Any, name: str) -> bool:
     return (
         name in values
         and schema.get("minLength", 0) <= len(name) <= schema.get("maxLength", len(name))
-        and re.search(schema.get("pattern", ""), name, re.ASCII) is not None
+        and ("pattern" not in schema or _fits(names, "pattern", schema["pattern"], name))
     )

@@ -37,7 +37,8 @@ _NO_LINE_END = r"[^\n\r\x{2028}\x{2029}]"
 _CONTROLS = {"t": "9", "n": "a", "v": "b", "f": "c", "r": "d", "0": "0"}
 _CODE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|u\{([0-9a-fA-F]{1,6})\})")
 _PROPERTY = re.compile(r"\\[pP]\{[A-Za-z_]+(?:=[A-Za-z_]+)?\}")
-_COUNTS = re.compile(r"\{\d+(?:,\d*)?\}")
+_COUNTS = re.compile(r"\{[0-9]+(?:,[0-9]*)?\}")
+_OPEN_COUNTS = re.compile(r"\{,[0-9]*\}")
 _GROUP = re.compile(r"\((?:\?:|\?P?<[A-Za-z_]\w*>)?")
 _SPECIAL = frozenset(r"\.+*?()|[]{}^$/#&-~")
 
@@ -114,6 +115,8 @@ class _Translation:
             case "{" if counts := _COUNTS.match(self._text, self._at):
                 self._at = counts.end()
                 return counts[0] + self._after_quantifier()
+            case "{" if _OPEN_COUNTS.match(self._text, self._at):
+                raise Untranslatable("it has `{,`, which is a quantifier in some dialects only")
             case "*" | "+" | "?":
                 self._at += 1
                 return char + self._after_quantifier()
@@ -177,9 +180,7 @@ class _Translation:
             items.append(self._class_item(negated=negated))
         self._at += 1
         if not items:
-            if not negated:
-                raise Untranslatable("it has an empty class")
-            return "(?s:.)"
+            raise Untranslatable("it has an empty class, or one that begins with `]`")
         return f"[{'^' if negated else ''}{''.join(items)}]"
 
     def _class_item(self, *, negated: bool) -> str:

@@ -7,13 +7,15 @@ from decimal import Decimal
 from typing import Any
 
 from weighbridge.local_engine.guides.lowering.document import Node
-from weighbridge.local_engine.guides.lowering.formats import FORMATS
-from weighbridge.local_engine.guides.lowering.keywords import (
+from weighbridge.local_engine.guides.lowering.exact import (
     MAX_EXACT,
-    Lowered,
-    allows_type,
-    bound,
+    is_exact,
+    lower_bound,
+    upper_bound,
+    whole,
 )
+from weighbridge.local_engine.guides.lowering.formats import FORMATS
+from weighbridge.local_engine.guides.lowering.keywords import Lowered, allows_type
 from weighbridge.local_engine.guides.lowering.patterns import Untranslatable, translated
 
 _ENGINE_LIMIT = 2**32
@@ -29,14 +31,11 @@ def values(node: Node) -> Lowered:
     if "type" in schema:
         out["type"] = schema["type"]
     if "enum" in schema:
-        for value in schema["enum"]:
-            _check_value(node, "enum", value)
         if not schema["enum"]:
             return False
-        out["enum"] = schema["enum"]
+        out["enum"] = _exact(node, "enum", schema["enum"])
     if "const" in schema:
-        _check_value(node, "const", schema["const"])
-        out["const"] = schema["const"]
+        out["const"] = _exact(node, "const", schema["const"])
     return out or True
 
 
@@ -47,26 +46,25 @@ def numbers(node: Node) -> dict[str, Any]:
         SchemaRefused: a bound that leaves only numbers beyond.
     """
     schema, out = node.schema, dict[str, Any]()
-    for name, exclusive, sign in (
-        ("minimum", "exclusiveMinimum", 1),
-        ("maximum", "exclusiveMaximum", -1),
+    for name, exclusive, bound, sign in (
+        ("minimum", "exclusiveMinimum", lower_bound, 1),
+        ("maximum", "exclusiveMaximum", upper_bound, -1),
     ):
         if isinstance(schema.get(exclusive), bool):  # draft 4
-            keys = {exclusive if schema[exclusive] else name: name}
+            sources = {name: schema[exclusive]}
         else:
-            keys = {name: name, exclusive: exclusive}
-        for key, source in keys.items():
+            sources = {name: False, exclusive: True}
+        for source, is_exclusive in sources.items():
             if source not in schema:
                 continue
-            value = bound(schema[source])
+            key, value = bound(schema[source], is_exclusive=is_exclusive)
             if sign * value > MAX_EXACT:
                 raise node.refusal(source, "numbers beyond 2^53 are not told apart")
             if sign * value < -MAX_EXACT:
-                out[name] = -sign * MAX_EXACT
-            else:
-                out[key] = value
+                key, value = name, -sign * MAX_EXACT
+            out[key] = sign * max(sign * value, sign * out.get(key, value))
     if "multipleOf" in schema:
-        out["multipleOf"] = bound(schema["multipleOf"])
+        out["multipleOf"] = whole(schema["multipleOf"])
     return out
 
 
@@ -121,13 +119,17 @@ def _pattern(node: Node) -> str:
         raise node.refusal("pattern", str(reason)) from None
 
 
-def _check_value(node: Node, keyword: str, value: Any) -> None:
-    pending = [value]
-    while pending:
-        part = pending.pop()
-        if isinstance(part, list):
-            pending += part
-        elif isinstance(part, dict):
-            pending += part.values()
-        elif isinstance(part, int | float) and abs(part) > MAX_EXACT:
-            raise node.refusal(keyword, "it has a number beyond 2^53, which is not told apart")
+def _exact(node: Node, keyword: str, value: Any) -> Any:
+    """A value with its numbers as the engine is to read them."""
+    match value:
+        case list():
+            return [_exact(node, keyword, part) for part in value]
+        case dict():
+            return {name: _exact(node, keyword, part) for name, part in value.items()}
+        case int() | float() if not isinstance(value, bool):
+            number = whole(value)
+            if not is_exact(number):
+                problem = "it has a number of so many digits that its neighbours are not told apart"
+                raise node.refusal(keyword, problem)
+            return number
+    return value
