@@ -43,15 +43,22 @@ class Profile:
         wire: the format.
         dialect: of JSON Schema, in its native mode and in strict tools.
         base_url: where it is found; "" where everybody runs it at a place of their own.
-        hosts: host names, and `host:port` of servers on this machine, by which it is recognised.
+        hosts: host names, `host:port` of servers on this machine, and `host/path` of routes, by
+            which it is recognised.
         auth: the header that carries the key; "bearer" is `authorization: Bearer`.
         seed_field: what the wire calls the seed.
+        schema_field: where the native mode of OpenAI's wire has its schema.
+        json_mode_schema: whether OpenAI's any-JSON-object mode takes a schema beside it.
+        tool_choice: how OpenAI's wire forces a tool: by its name, or "required" where the server
+            reads words alone.
+        tool_extra: sent with every request that offers a tool.
         extra: sent with every request.
         thinking: what is sent for each wish; wishes that are missing cannot be expressed.
         biases_texts: whether logit biases may name texts and not only token ids.
         shows_schema: whether the schema must stand in the prompt as well, in every mode.
         features: declared facts, by feature, for any model.
         models: (patterns of model names, facts that differ for them); later ones override.
+        model_thinking: the same for `thinking`, which is replaced as a whole.
     """
 
     name: str
@@ -61,20 +68,37 @@ class Profile:
     hosts: tuple[str, ...] = ()
     auth: Auth = "bearer"
     seed_field: str = "seed"
+    schema_field: Literal["response_format", "structured_outputs"] = "response_format"
+    json_mode_schema: bool = False
+    tool_choice: Literal["named", "required"] = "named"
+    tool_extra: Mapping[str, Json] = field(default_factory=dict)
     extra: Mapping[str, Json] = field(default_factory=dict)
     thinking: Mapping[Thinking, Mapping[str, Json]] = field(default_factory=dict)
     biases_texts: bool = False
     shows_schema: bool = False
     features: Mapping[str, Fact] = field(default_factory=dict)
     models: tuple[tuple[tuple[str, ...], Mapping[str, Fact]], ...] = ()
+    model_thinking: tuple[tuple[tuple[str, ...], Mapping[Thinking, Mapping[str, Json]]], ...] = ()
 
     def declared(self, model: str) -> dict[str, Fact]:
         """The declared facts for a model, by feature."""
         facts = dict(self.features)
         for patterns, differing in self.models:
-            if any(fnmatch.fnmatchcase(model.lower(), pattern) for pattern in patterns):
+            if _matches(model, patterns):
                 facts |= differing
         return facts
+
+    def thinking_fields(self, model: str, wish: Thinking) -> Mapping[str, Json] | None:
+        """What is sent to a model for a wish; None where the wish cannot be expressed.
+
+        >>> named("groq").thinking_fields("openai/gpt-oss-20b", "low")
+        {'reasoning_effort': 'low'}
+        """
+        fields = self.thinking
+        for patterns, differing in self.model_thinking:
+            if _matches(model, patterns):
+                fields = differing
+        return fields.get(wish)
 
 
 def named(name: str) -> Profile:
@@ -101,18 +125,21 @@ def names(wire: Wire) -> list[str]:
 def of_url(wire: Wire, base_url: str) -> Profile:
     """The profile that an endpoint is recognised by; the format's own where it is not known.
 
+    Of several that know it, the first in the table.
+
     >>> of_url("openai", "https://api.groq.com/openai/v1").name
     'groq'
     >>> of_url("openai", "https://llm.example.com/v1").name
     'openai_compatible'
     """
     place = urlsplit(base_url.lower())
-    found = {place.hostname or "", place.netloc}
+    host = place.hostname or ""
     for profile in _profiles().values():
-        if profile.wire == wire and any(
-            fnmatch.fnmatchcase(name, pattern) for name in found for pattern in profile.hosts
-        ):
-            return profile
+        for pattern in profile.hosts if profile.wire == wire else ():
+            # A star must not reach from the host into the path.
+            found = [f"{host}{place.path}"] if "/" in pattern else [host, place.netloc]
+            if any(fnmatch.fnmatchcase(name, pattern) for name in found):
+                return profile
     return named(GENERIC[wire])
 
 
@@ -121,7 +148,19 @@ def _profiles() -> dict[str, Profile]:
     text = resources.files(__package__).joinpath("capabilities.toml").read_text("utf-8")
     table = tomllib.loads(text)
     sources = table.pop("sources")
-    return {name: _profile(name, entry, sources) for name, entry in table.items()}
+    return {name: _profile(name, _whole(entry, table), sources) for name, entry in table.items()}
+
+
+def _whole(entry: dict[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
+    """The entry on top of the one that it is `like`, if it is."""
+    base = table[entry["like"]] if "like" in entry else {}
+    features = {**base.get("features", {}), **entry.get("features", {})}
+    models = [*base.get("models", ()), *entry.get("models", ())]
+    return {**base, **entry, "features": features, "models": models}
+
+
+def _matches(model: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatch.fnmatchcase(model.lower(), pattern) for pattern in patterns)
 
 
 def _profile(name: str, entry: dict[str, Any], sources: Mapping[str, str]) -> Profile:
@@ -135,14 +174,21 @@ def _profile(name: str, entry: dict[str, Any], sources: Mapping[str, str]) -> Pr
         hosts=tuple(entry.get("hosts", ())),
         auth=entry.get("auth", "bearer"),
         seed_field=entry.get("seed_field", "seed"),
+        schema_field=entry.get("schema_field", "response_format"),
+        json_mode_schema=entry.get("json_mode_schema", False),
+        tool_choice=entry.get("tool_choice", "named"),
+        tool_extra=entry.get("tool_extra", {}),
         extra=entry.get("extra", {}),
         thinking=entry.get("thinking", {}),
         biases_texts=entry.get("biases_texts", False),
         shows_schema=entry.get("shows_schema", False),
-        features=_facts(entry.get("features", {}), sources),
+        features=_facts(entry["features"], sources),
         models=tuple(
-            (tuple(one["match"]), _facts(one["features"], sources))
-            for one in entry.get("models", ())
+            (tuple(one["match"]), _facts(one.get("features", {}), sources))
+            for one in entry["models"]
+        ),
+        model_thinking=tuple(
+            (tuple(one["match"]), one["thinking"]) for one in entry["models"] if "thinking" in one
         ),
     )
 
@@ -161,5 +207,3 @@ def _fact(entry: Mapping[str, Any], sources: Mapping[str, str]) -> Fact:
         source=sources[entry["source"]],
         checked=datetime(checked.year, checked.month, checked.day, tzinfo=UTC),
     )
-
-

@@ -1,0 +1,115 @@
+"""Token log-probabilities, in each of the shapes that OpenAI's wire format has them in.
+
+Nothing here becomes a probability: stand-ins for "unknown" would look like very small ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from weighbridge.decision import Json
+from weighbridge.providers.protocol import TokenLogprob
+
+_UNKNOWN = -9999.0  # OpenAI's and vLLM's "not in the list" or "masked"; others go far below
+_ROUNDING = 1e-3  # as much above 0 is taken for 0
+
+
+def read_logprobs(logprobs: Json) -> tuple[TokenLogprob, ...] | None:
+    """The tokens of a choice; None where one is missing or unreadable.
+
+    A gap is no small loss: behind it nothing could be aligned with the text.
+
+    Args:
+        logprobs: of the choice. `content` lists an object for each token (OpenAI, llama-server,
+            vLLM); or `tokens`, `token_logprobs` and `top_logprobs` are lists of equal length
+            (the shape of the older completions, still Together's for some models).
+
+    >>> read_logprobs({"tokens": ["bug"], "token_logprobs": [-0.5], "top_logprobs": [{"how": -1}]})
+    (TokenLogprob(token=b'bug', logprob=-0.5, top=((b'how', -1.0),)),)
+    """
+    if not isinstance(logprobs, dict):
+        return None
+    entries = logprobs.get("content") or _entries(logprobs)
+    if not isinstance(entries, list) or not entries:
+        return None
+    tokens = [_token(entry) for entry in entries]
+    whole = tuple(token for token in tokens if token is not None)
+    return whole if len(whole) == len(tokens) else None
+
+
+def of_answer(tokens: Sequence[TokenLogprob], text: str) -> tuple[TokenLogprob, ...]:
+    """The tokens that spell the answer, of all that the model wrote.
+
+    Servers that take thoughts and marks of a chat template out of the text may still list their
+    tokens. They are left out where the answer begins and ends between two tokens; otherwise the
+    tokens stay as they are, and whoever aligns them with the text sees that they do not belong.
+    """
+    joined = b"".join(token.token for token in tokens)
+    answer = text.encode("utf-8", "surrogatepass").strip()
+    start = joined.rfind(answer)  # what comes before may have tried the answer out
+    if not answer or start < 0 or joined.strip() == answer:
+        return tuple(tokens)
+    kept: list[TokenLogprob] = []
+    at = 0
+    for token in tokens:
+        begin, at = at, at + len(token.token)
+        if begin < start + len(answer) and at > start:
+            kept.append(token)
+    is_whole = b"".join(token.token for token in kept).strip() == answer
+    return tuple(kept) if is_whole else tuple(tokens)
+
+
+def _entries(logprobs: dict[str, Json]) -> Json:
+    """The older shape in the newer one; None if it is not that either."""
+    tokens, numbers = logprobs.get("tokens"), logprobs.get("token_logprobs")
+    if not isinstance(tokens, list) or not isinstance(numbers, list):
+        return None
+    tops = logprobs.get("top_logprobs") or [None] * len(tokens)
+    if not isinstance(tops, list) or not len(tokens) == len(numbers) == len(tops):
+        return None
+    return [
+        {"token": token, "logprob": number, "top_logprobs": _listed(top)}
+        for token, number, top in zip(tokens, numbers, tops, strict=True)
+    ]
+
+
+def _listed(top: Json) -> Json:
+    if not isinstance(top, dict):
+        return None
+    return [{"token": token, "logprob": number} for token, number in top.items()]
+
+
+def _token(entry: Json) -> TokenLogprob | None:
+    spelled = _spelled(entry)
+    if spelled is None or not isinstance(entry, dict):
+        return None
+    alternatives = entry.get("top_logprobs")
+    best: dict[bytes, float] = {}
+    for other in alternatives if isinstance(alternatives, list) else []:
+        if (read := _spelled(other)) and read[1] is not None:
+            # A token that is listed twice is one token: its mass must not count twice.
+            best[read[0]] = max(read[1], best.get(read[0], read[1]))
+    return TokenLogprob(
+        token=spelled[0],
+        logprob=spelled[1],
+        top=tuple(sorted(best.items(), key=lambda item: -item[1])),
+    )
+
+
+def _spelled(entry: Json) -> tuple[bytes, float | None] | None:
+    """Bytes and logprob of one entry; None if it is no token."""
+    if not isinstance(entry, dict) or not isinstance(token := entry.get("token"), str):
+        return None
+    spelling = token.encode("utf-8", "surrogatepass")
+    octets = entry.get("bytes")
+    # Part of a character has no text of its own: there, only `bytes` tells what it is.
+    if isinstance(octets, list):
+        numbers = [o for o in octets if type(o) is int and 0 <= o <= 255]
+        spelling = bytes(numbers) if len(numbers) == len(octets) else spelling
+    return spelling, _logprob(entry.get("logprob"))
+
+
+def _logprob(value: Json) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return min(float(value), 0.0) if _UNKNOWN < value <= _ROUNDING else None
