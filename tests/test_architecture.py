@@ -15,16 +15,26 @@ ROOT = Path(__file__).parents[1] / "weighbridge"
 # What each part may import, apart from itself. A part that is not named may import nothing.
 ALLOWED: dict[str, set[str]] = {
     "errors": {"decision"},  # for the type of an attribute only, see below
-    "decision": set(),
+    "capability": set(),
+    "decision": {"capability"},
     "schemas": {"errors", "decision"},
-    "providers": {"errors", "decision", "schemas"},
-    "providers.local": {"errors", "decision", "schemas", "providers", "local_engine"},
+    "providers": {"errors", "capability", "decision", "schemas"},
+    "providers.local": {"errors", "capability", "decision", "schemas", "providers", "local_engine"},
     "local_engine": {"errors", "decision", "schemas.finite"},
-    "store": {"errors", "decision"},
+    "store": {"errors", "capability", "decision"},
     "review": {"errors", "decision", "store"},
     "router": {"errors", "decision", "schemas", "providers"},
     "settings": {"errors"},
-    "config": {"errors", "settings", "schemas", "providers", "router", "review", "store"},
+    "config": {
+        "errors",
+        "capability",
+        "settings",
+        "schemas",
+        "providers",
+        "router",
+        "review",
+        "store",
+    },
     "_api": {"decision", "router"},
     "cli": {
         "__init__",

@@ -9,7 +9,7 @@ import pytest
 
 from weighbridge.config import build_router, build_task, read_key
 from weighbridge.errors import ConfigError
-from weighbridge.settings import OpenAISettings, find_file, load_settings
+from weighbridge.settings import RemoteSettings, find_file, load_settings
 
 ENDPOINT = {"name": "a", "kind": "openai", "base_url": "https://a.test/v1", "model": "m"}
 
@@ -160,7 +160,7 @@ def test_key_comes_from_environment_or_file_and_never_shows(
     for source in ({"api_key_env": "SOME_KEY"}, {"api_key_file": str(tmp_path / "key")}):
         settings = load_settings({"provider": [ENDPOINT | source]})
         (chosen,) = settings.provider
-        assert isinstance(chosen, OpenAISettings)
+        assert isinstance(chosen, RemoteSettings)
         key = read_key(chosen)
         assert key is not None
         assert key.get_secret_value() == "sk-canary"
@@ -170,7 +170,7 @@ def test_key_comes_from_environment_or_file_and_never_shows(
 @pytest.mark.parametrize("source", [{"api_key_env": "NOT_SET"}, {"api_key_file": "/no/such/file"}])
 def test_missing_key_is_an_error_that_names_where_it_was_sought(source: dict[str, str]) -> None:
     (chosen,) = load_settings({"provider": [ENDPOINT | source]}).provider
-    assert isinstance(chosen, OpenAISettings)
+    assert isinstance(chosen, RemoteSettings)
     with pytest.raises(ConfigError, match=r"NOT_SET|/no/such/file"):
         read_key(chosen)
 

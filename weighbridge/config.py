@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,9 +12,12 @@ from pydantic import SecretStr
 
 from weighbridge.errors import ConfigError, TaskInvalid
 from weighbridge.schemas.task import Task
-from weighbridge.settings import Labels, LocalSettings, OpenAISettings, Settings
+from weighbridge.settings import Labels, LocalSettings, RemoteSettings, Settings
 
 if TYPE_CHECKING:
+    from weighbridge.capability import Ledger
+    from weighbridge.providers.http import HttpProvider
+    from weighbridge.providers.profiles import Profile
     from weighbridge.providers.protocol import Provider
     from weighbridge.review.queue import ReviewQueue
     from weighbridge.router.router import Router
@@ -53,6 +57,17 @@ def open_queue(settings: Settings) -> ReviewQueue:
     return ReviewQueue(Database(settings.review.database or default_database()))
 
 
+def open_ledger(settings: Settings) -> Ledger:
+    """Where capabilities that were probed or learned are kept: beside the review queue.
+
+    Raises:
+        QueueUnavailable: the database cannot be opened.
+    """
+    from weighbridge.providers.ledger import MemoryLedger
+
+    return MemoryLedger()
+
+
 def default_database() -> str:
     """A SQLite file in the user's data folder."""
     folder = Path(platformdirs.user_data_dir("weighbridge"))
@@ -65,7 +80,8 @@ def build_router(settings: Settings) -> Router:
     from weighbridge.router.gate import Gate
     from weighbridge.router.router import Router
 
-    providers = [build_provider(chosen) for chosen in settings.asked]
+    ledger = open_ledger(settings)
+    providers = [build_provider(chosen, ledger) for chosen in settings.asked]
     local = [provider for provider in providers if isinstance(provider, LocalProvider)]
     if len(local) == len(providers):  # better an error now than no answers
         for provider in local:
@@ -80,7 +96,7 @@ def build_router(settings: Settings) -> Router:
     )
 
 
-def read_key(chosen: OpenAISettings) -> SecretStr | None:
+def read_key(chosen: RemoteSettings) -> SecretStr | None:
     """The API key of a provider; None if the configuration names none.
 
     Raises:
@@ -112,11 +128,15 @@ def _secret(value: str, where: str, key: str) -> SecretStr:
     return SecretStr(value)
 
 
-def build_provider(chosen: OpenAISettings | LocalSettings) -> Provider:
+def build_provider(chosen: RemoteSettings | LocalSettings, ledger: Ledger) -> Provider:
     """One provider; the local engine is loaded later, with the first ticket.
 
+    Args:
+        chosen: the configured provider.
+        ledger: what was probed and learned of endpoints.
+
     Raises:
-        ConfigError: its key is missing.
+        ConfigError: its key is missing, or nothing says where and what it is.
     """
     if isinstance(chosen, LocalSettings):
         from weighbridge.providers.local import LocalProvider
@@ -131,20 +151,65 @@ def build_provider(chosen: OpenAISettings | LocalSettings) -> Provider:
             timeout_s=chosen.timeout,
             reserve_s=chosen.reserve,
         )
-    from weighbridge.providers.http import HttpProvider, Price
-    from weighbridge.providers.openai import OpenAIAdapter
+    return _build_remote(chosen, ledger)
 
+
+def _build_remote(chosen: RemoteSettings, ledger: Ledger) -> HttpProvider:
+    from weighbridge.providers.adapters import adapter_for
+    from weighbridge.providers.asking import Wishes
+    from weighbridge.providers.http import HttpProvider, Price
+
+    profile, base_url = endpoint(chosen)
     return HttpProvider(
         name=chosen.name,
         model=chosen.model,
-        base_url=chosen.base_url,
-        adapter=OpenAIAdapter(),
+        base_url=base_url,
+        profile=profile,
+        adapter=adapter_for(profile),
+        ledger=ledger,
         key=read_key(chosen),
+        wishes=Wishes(
+            max_output_tokens=chosen.max_output_tokens,
+            thinking_tokens=chosen.thinking_tokens,
+            logprobs=chosen.logprobs != "off",
+            seed=chosen.seed,
+            temperature=chosen.temperature,
+            thinking=chosen.thinking,
+            samples=chosen.samples,
+            mass_probe_rate=chosen.mass_probe_rate,
+        ),
         timeout_s=chosen.timeout,
         logprobs=None if chosen.logprobs == "off" else chosen.logprobs,
-        max_output_tokens=chosen.max_output_tokens,
         price=None if chosen.price is None else Price(**chosen.price.model_dump()),
     )
+
+
+def endpoint(chosen: RemoteSettings) -> tuple[Profile, str]:
+    """Who speaks at a configured endpoint, and its base URL.
+
+    Raises:
+        ConfigError: an unknown profile, or no base URL where the vendor has none of its own.
+    """
+    from weighbridge.providers import profiles
+
+    where = f"[[provider]] {chosen.name}"
+    if chosen.profile:
+        known = profiles.names(chosen.kind)
+        if chosen.profile not in known:
+            near = difflib.get_close_matches(chosen.profile, known, 1, cutoff=0)[0]
+            hint = f"There are, for kind {chosen.kind!r}: {', '.join(known)}."
+            problem = f"no profile {chosen.profile!r}; the nearest is {near!r}"
+            raise ConfigError(where, "profile", problem, hint)
+        profile = profiles.named(chosen.profile)
+    elif chosen.base_url:
+        profile = profiles.of_url(chosen.kind, chosen.base_url)
+    else:
+        profile = profiles.named(profiles.GENERIC[chosen.kind])
+    base_url = chosen.base_url or profile.base_url
+    if not base_url:
+        hint = "Give the address below which its API is found."
+        raise ConfigError(where, "base_url", f"{profile.name} has no address of its own", hint)
+    return profile, base_url
 
 
 def _plain_labels(labels: Labels) -> Any:

@@ -11,6 +11,8 @@ from typing import Any, Literal, NewType, TypeAlias
 
 from pydantic import BaseModel
 
+from weighbridge.capability import Mode
+
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 ReviewId = NewType("ReviewId", str)
 
@@ -40,6 +42,7 @@ class Reason(StrEnum):
     NO_ANSWER = "no_answer"
     EMPTY_TICKET = "empty_ticket"
     REFUSAL = "refusal"
+    DISAGREEMENT = "disagreement"
     INJECTION_SUSPECTED = "injection_suspected"
     LANGUAGE = "language"
 
@@ -111,6 +114,7 @@ class Attempt:
         prompt_tokens: as reported by the provider.
         completion_tokens: as reported by the provider.
         cost_usd: None where no price is configured or no usage was reported.
+        mode: how the schema was enforced; None where nobody was asked.
         dropped: tuning parameters that were left out because the provider lacks them.
         losses: constraints that the wire schema could not carry; they were checked locally.
     """
@@ -125,6 +129,7 @@ class Attempt:
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     cost_usd: float | None = None
+    mode: Mode | None = None
     dropped: tuple[str, ...] = ()
     losses: tuple[str, ...] = ()
 
@@ -140,6 +145,8 @@ class Decision:
         value: the answer, as the task's pydantic model if it has one; None if nobody answered.
         fields: evidence for each judged field.
         reasons: why a person must look, the weightiest first; empty when accepted.
+        reasoning: the reasons that the model gave before its answer, where the task asks for them;
+            "" if none were given. They are a model's words about a stranger's text.
         provider: who answered; None if nobody did.
         model: the model that answered.
         trail: every attempt in order.
@@ -153,6 +160,7 @@ class Decision:
     value: Any
     fields: Mapping[str, FieldEvidence] = dataclasses.field(default_factory=dict)
     reasons: tuple[Reason, ...] = ()
+    reasoning: str = ""
     provider: str | None = None
     model: str | None = None
     trail: tuple[Attempt, ...] = ()

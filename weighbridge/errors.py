@@ -5,6 +5,7 @@ WeighbridgeError
 ├── TicketInvalid          the input is not a ticket (also a ValueError)
 ├── TaskInvalid            the task or its labels cannot be used (also a ValueError)
 │   └── SchemaRefused      a JSON Schema that a dialect or the engine cannot enforce
+├── CapabilityMissing      a provider lacks what a task cannot do without
 ├── JsonInvalid            text that strict JSON does not allow (also a ValueError)
 ├── EngineError            the local engine cannot answer
 │   ├── ExtraMissing       a package of an optional extra is not installed
@@ -94,6 +95,19 @@ class SchemaRefused(TaskInvalid):
     def __str__(self) -> str:
         where = self.pointer or "/"
         return f"{self.dialect} cannot enforce `{self.keyword}` at {where}: {self.problem}"
+
+
+class CapabilityMissing(WeighbridgeError):
+    """A provider lacks what a task cannot do without; another one may have it."""
+
+    hint = "Ask a provider that has it first, or let the task do without."
+
+    def __init__(self, provider: str, feature: str) -> None:
+        super().__init__(provider, feature)
+        self.provider, self.feature = provider, feature
+
+    def __str__(self) -> str:
+        return f"{self.provider} has no {self.feature}, which the task requires"
 
 
 class JsonInvalid(WeighbridgeError, ValueError):

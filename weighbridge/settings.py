@@ -45,7 +45,7 @@ _LABELS = {("task", "categories"), ("task", "priorities")}
 # What pydantic says of these, nobody can do anything about.
 _PROBLEMS = {
     "tuple_type": 'must be a list: ["a", "b"], or a [[section]] for each entry',
-    "union_tag_not_found": 'needs a `kind`: "openai" or "local"',
+    "union_tag_not_found": "needs a `kind`: openai, gemini, ollama, anthropic, systemone or local",
 }
 
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -100,18 +100,25 @@ class PriceSettings(_Section):
     completion: Annotated[float, Field(ge=0)]
 
 
-class OpenAISettings(_Section):
-    """An endpoint that speaks OpenAI's chat completions."""
+class RemoteSettings(_Section):
+    """An endpoint behind HTTP, and one of its models."""
 
     name: Name
-    kind: Literal["openai"]
-    base_url: Annotated[str, AfterValidator(_base_url)]
+    kind: Literal["openai", "gemini", "ollama", "anthropic", "systemone"]
+    profile: str = ""  # who speaks there; empty: recognised by base_url
+    base_url: Annotated[str, AfterValidator(_base_url)] | None = None  # None: the vendor's own
     model: Annotated[str, Field(min_length=1)]
     api_key_env: Annotated[str, AfterValidator(_variable)] | None = None
     api_key_file: Path | None = None
     timeout: Seconds = 15.0
-    logprobs: Literal["premask", "postmask", "unknown_mask", "off"] = "unknown_mask"
+    logprobs: Literal["premask", "postmask", "unknown_mask", "off"] | None = None
     max_output_tokens: Annotated[int, Field(ge=16)] = 1024
+    thinking: Literal["off", "low", "medium", "high"] | None = None
+    thinking_tokens: Annotated[int, Field(ge=0)] = 4096
+    seed: int | None = 0
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = 0.0
+    samples: Annotated[int, Field(ge=1, le=20)] = 1
+    mass_probe_rate: Share = 0.0
     price: PriceSettings | None = None
 
     @model_validator(mode="after")
@@ -135,7 +142,7 @@ class LocalSettings(_Section):
     reserve: Seconds = 8.0
 
 
-ProviderSettings = Annotated[OpenAISettings | LocalSettings, Field(discriminator="kind")]
+ProviderSettings = Annotated[RemoteSettings | LocalSettings, Field(discriminator="kind")]
 
 
 class RouterSettings(_Section):
@@ -152,7 +159,7 @@ class GateSettings(_Section):
     mass: Share = 0.5
     probability: Share = 0.8
     support: Share = 0.5
-    without_evidence: Literal["review", "accept"] = "review"
+    without_evidence: Literal["review", "accept", "second_opinion"] = "review"
 
 
 class ReviewSettings(_Section):
@@ -321,7 +328,11 @@ def _config_error(source: str, location: _Location, problem: str, hint: str = ""
 
 def _nearest(location: _Location) -> str:
     """The valid key nearest to the last part of a location."""
-    kinds: dict[str, type[BaseModel]] = {"openai": OpenAISettings, "local": LocalSettings}
+    remote = get_args(RemoteSettings.model_fields["kind"].annotation)
+    kinds: dict[str, type[BaseModel]] = {
+        **dict.fromkeys(remote, RemoteSettings),
+        "local": LocalSettings,
+    }
     sections: list[type[BaseModel]] = [Settings]
     for part in location[:-1]:
         if len(sections) > 1 and part in kinds:

@@ -12,8 +12,11 @@ from pydantic import SecretStr
 
 from weighbridge.decision import ReviewEntry, ReviewId
 from weighbridge.errors import QueueUnavailable
-from weighbridge.providers.http import HttpProvider, Price
+from weighbridge.providers.asking import Wishes
+from weighbridge.providers.http import DEFAULT_WISHES, HttpProvider, Price
+from weighbridge.providers.ledger import MemoryLedger
 from weighbridge.providers.openai import OpenAIAdapter
+from weighbridge.providers.profiles import named
 from weighbridge.router.gate import Gate
 from weighbridge.router.router import Router
 from weighbridge.schemas.task import Task
@@ -82,6 +85,9 @@ class Stage:
     scripts: dict[str, Script]
     clock: Clock = field(default_factory=Clock)
     queue: MemoryQueue = field(default_factory=MemoryQueue)
+    ledger: MemoryLedger = field(default_factory=MemoryLedger)
+    profile: str = "openai"
+    wishes: Wishes = DEFAULT_WISHES
     requests: list[httpx.Request] = field(default_factory=list)
 
     def hits(self, name: str) -> int:
@@ -96,7 +102,10 @@ class Stage:
                 name=name,
                 model="m",
                 base_url=f"https://{name}.test/v1",
-                adapter=OpenAIAdapter(),
+                profile=named(self.profile),
+                adapter=OpenAIAdapter(named(self.profile)),
+                ledger=self.ledger,
+                wishes=self.wishes,
                 key=SecretStr(KEY) if name == "a" else None,
                 price=Price(prompt=1.0, completion=10.0),
             )

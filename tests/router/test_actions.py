@@ -14,12 +14,18 @@ KINDS = list(FailureKind)
 
 
 def act(kind: FailureKind, **changes: object) -> Action:
-    given_ = {"tries": 1, "amended": frozenset(), "took_s": 0.1, "left_s": 10.0, "jitter": 0.0}
+    given_ = {
+        "tries": 1,
+        "amended": frozenset(),
+        "took_s": 0.1,
+        "left_s": 10.0,
+        "jitter": 0.0,
+        "can_replan": False,
+    }
     failure = Failure(
         kind=kind,
         detail="",
         wait_s=changes.pop("wait_s", None),  # type: ignore[arg-type]
-        parameter=changes.pop("parameter", None),  # type: ignore[arg-type]
         retry=changes.pop("retry", None),  # type: ignore[arg-type]
     )
     return next_action(failure, **(given_ | changes))  # type: ignore[arg-type]
@@ -67,12 +73,10 @@ def test_rate_limit_that_outlasts_the_deadline_cools_instead() -> None:
     assert act(FailureKind.RATE_LIMIT, wait_s=60.0) == Action(health=Health.COOL, wait_s=60.0)
 
 
-def test_capability_failure_drops_the_parameter_once() -> None:
-    first = act(FailureKind.CAPABILITY, parameter="logprobs")
-    again = act(
-        FailureKind.CAPABILITY, parameter="logprobs", amended=frozenset({Amend.DROP_PARAMETER})
-    )
-    assert (first.again, first.amend, again.again) == (True, Amend.DROP_PARAMETER, False)
+def test_capability_failure_that_taught_something_is_answered_by_one_new_plan() -> None:
+    first = act(FailureKind.CAPABILITY, can_replan=True)
+    again = act(FailureKind.CAPABILITY, can_replan=True, amended=frozenset({Amend.REPLAN}))
+    assert (first.again, first.amend, again.again) == (True, Amend.REPLAN, False)
 
 
 @given(
@@ -84,7 +88,7 @@ def test_capability_failure_drops_the_parameter_once() -> None:
     jitter=st.floats(0, 1),
     wait_s=st.none() | st.floats(0, 1000),
     retry=st.none() | st.booleans(),
-    parameter=st.none() | st.just("seed"),
+    can_replan=st.booleans(),
 )
 def test_asking_again_always_fits_and_always_ends(
     kind: FailureKind, wait_s: float | None, retry: bool | None, **rest: object

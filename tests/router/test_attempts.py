@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 
 import httpx
 import pytest
-from stage import Clock, Script, Stage, answer, error
+from stage import TASK, Clock, Script, Stage, answer, error
 
 from weighbridge.decision import Decision, FailureKind
 from weighbridge.providers.http import HttpProvider
 from weighbridge.providers.local import LocalProvider
+from weighbridge.router.gate import Gate
 from weighbridge.router.health import ProviderHealth
 from weighbridge.router.router import Router
-from weighbridge.schemas.task import Task
+from weighbridge.schemas.task import LogitBias, Task
 
 FREE_TEXT = Task.from_schema(
     {
@@ -126,18 +128,63 @@ def test_refused_parameter_is_remembered_even_if_the_ticket_goes_on() -> None:
     assert stage.hits("a") == 3
 
 
-async def test_tickets_under_way_together_forget_nothing_that_one_of_them_learned() -> None:
-    """What each is refused adds up."""
-    stage = Stage({"a": refuse_parameters("seed")})
+def test_schema_that_is_refused_is_shown_to_the_model_instead() -> None:
+    """The refusal is remembered for this schema: another one is tried in the strict mode again."""
+    refused = {"message": "Invalid schema for response_format 'triage'", "param": "response_format"}
+    stage = Stage({"a": [httpx.Response(400, json={"error": refused}), answer()]})
     router = stage.router()
-    refused = router._loop._refused_parameters
+    decision = router.triage("first")
+    assert [(a.mode, a.failure) for a in decision.trail] == [
+        ("native", FailureKind.CAPABILITY),
+        ("tool", None),
+    ]
+    assert router.triage("second").trail[0].mode == "tool"
+    assert router.ask(FREE_TEXT, "third").trail[0].mode == "native"
 
-    async def learn_meanwhile(_: float) -> None:
-        refused["a"] |= {"logprobs"}
 
-    router._loop._sleep = learn_meanwhile
-    await router.atriage("x")
-    assert refused["a"] == {"seed", "logprobs"}
+def test_schema_that_is_accepted_and_ignored_is_found_out() -> None:
+    """Two answers that no enforcement would have let through: the next ticket is asked otherwise,
+    and the provider, which is healthy, is not left alone."""
+    stage = Stage({"a": [answer("It is about billing.")], "b": [answer()]})
+    router = stage.router()
+    first = router.triage("first")
+    assert failures(first) == [("a", FailureKind.INVALID)] * 2 + [("b", None)]
+    second = router.triage("second")
+    assert [(a.provider, a.mode) for a in second.trail[:1]] == [("a", "tool")]
+
+
+def test_task_that_requires_a_logit_bias_skips_who_has_none() -> None:
+    """Where it is tuning it is left out and listed."""
+    bias = LogitBias(by_token={1734: 5.0})
+    stage = Stage({"a": [answer()]}, profile="groq")
+    router = stage.router()
+    tuned = router.ask(replace(TASK, logit_bias=bias), "x")
+    assert "logit_bias" in tuned.trail[0].dropped
+    assert tuned.provider == "a"
+    needed = router.ask(replace(TASK, logit_bias=replace(bias, required=True)), "x")
+    assert failures(needed) == [("a", FailureKind.CAPABILITY)]
+    assert stage.hits("a") == 1
+
+
+def test_ticket_that_must_stay_is_asked_of_nobody_far_away() -> None:
+    """It waits for a person where no engine on this machine can answer."""
+    stage = Stage({"a": [answer()]})
+    decision = stage.router().triage({"body": "x", "local_only": True})
+    assert failures(decision) == [("a", FailureKind.CAPABILITY)]
+    assert (decision.reasons, stage.requests) == (("no_answer",), [])
+
+
+def test_second_opinion_is_asked_where_numbers_are_missing_and_decides() -> None:
+    """Agreement lets an answer without evidence pass; without a second voice it never does."""
+    gate = Gate(without_evidence="second_opinion")
+    other = answer('{"category": "bug", "priority": "high"}')
+    agreeing = Stage({"a": [answer()], "b": [answer()]}).router(gate=gate).triage("x")
+    differing = Stage({"a": [answer()], "b": [other]}).router(gate=gate).triage("x")
+    alone = Stage({"a": [answer()], "b": [error(500)]}).router(gate=gate).triage("x")
+    assert (agreeing.status, agreeing.provider) == ("accepted", "a")
+    assert (differing.status, differing.reasons) == ("review", ("disagreement",))
+    assert (alone.status, alone.reasons) == ("review", ("no_evidence",))
+    assert [a.provider for a in agreeing.trail] == ["a", "b"]
 
 
 def test_answer_does_not_end_a_cooldown_that_began_after_it_was_asked_for() -> None:

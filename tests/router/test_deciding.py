@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -13,9 +12,11 @@ from stage import TASK
 
 from weighbridge.decision import FieldEvidence, Reason, Source
 from weighbridge.providers.http import HttpProvider
+from weighbridge.providers.ledger import MemoryLedger
 from weighbridge.providers.openai import OpenAIAdapter
+from weighbridge.providers.profiles import named
 from weighbridge.providers.protocol import Reply
-from weighbridge.router.acceptance import accept
+from weighbridge.router.acceptance import Accepted, accept
 from weighbridge.router.attempts import Answered, Outcome
 from weighbridge.router.deciding import decide, review_entry
 from weighbridge.router.gate import Gate
@@ -29,15 +30,14 @@ NOBODY = Outcome(answered=None, refused=False, trail=())
 REFUSED = Outcome(answered=None, refused=True, trail=())
 
 
-class Weighing(HttpProvider):
-    """Says about every answer what it is told to."""
-
-    def __init__(self, evidence: Mapping[str, FieldEvidence]) -> None:
-        super().__init__(name="a", model="m", base_url="https://a.test", adapter=OpenAIAdapter())
-        self._known = evidence
-
-    def evidence(self, *_: Any) -> Mapping[str, FieldEvidence]:
-        return self._known
+PROVIDER = HttpProvider(
+    name="a",
+    model="m",
+    base_url="https://a.test",
+    profile=named("openai"),
+    adapter=OpenAIAdapter(named("openai")),
+    ledger=MemoryLedger(),
+)
 
 
 def outcome(
@@ -50,7 +50,8 @@ def outcome(
     """An answer and what is known about its fields."""
     reply = Reply(text=text, finish_reason="stop", concerns=concerns)
     accepted = accept(reply, plan_openai(task.schema), task)
-    answered = Answered(provider=Weighing(evidence), reply=reply, accepted=accepted)  # type: ignore[arg-type]
+    assert isinstance(accepted, Accepted)
+    answered = Answered(provider=PROVIDER, reply=reply, accepted=accepted, evidence=evidence)
     return Outcome(answered=answered, refused=False, trail=())
 
 

@@ -1,32 +1,48 @@
-"""A provider behind HTTP: an adapter, an endpoint, and the key that belongs to it."""
+"""A provider behind HTTP: an adapter, an endpoint, and what is known of both."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 
 import httpx
 from pydantic import SecretStr
 
+from weighbridge.capability import NOTHING_KNOWN, Fact, Feature, Ledger, Origin, Status
 from weighbridge.decision import FailureKind, FieldEvidence, Json
+from weighbridge.providers.agreement import agreement, answer_in
+from weighbridge.providers.asking import MODE_FEATURES, Wishes, approach, options, shown
 from weighbridge.providers.evidence import LogprobSource, aligned
-from weighbridge.providers.failures import from_transport
+from weighbridge.providers.profiles import Profile
 from weighbridge.providers.protocol import (
     Adapter,
     Amendments,
+    Approach,
     Failure,
+    HttpRequest,
     HttpResponse,
     Reply,
     RequestOptions,
-    TransportFault,
+    Weighed,
 )
-from weighbridge.schemas.plan import SchemaPlan, plan_openai
+from weighbridge.providers.transport import send
 from weighbridge.schemas.task import Prompt, Task, value_at
 from weighbridge.schemas.ticket import Ticket
 
-MAX_BODY_BYTES = 4 * 1024 * 1024
-CONNECT_S = 5.0
+DEFAULT_WISHES = Wishes()
+
+_REFUSED_FOR = timedelta(days=30)  # a refusal is believed so long: servers are updated
+_IGNORED_FOR = timedelta(days=1)  # that a schema is ignored is a guess from two answers
+_STRIKES = 2
+_SAMPLING = 0.7  # temperature of further answers: at 0 a model only repeats itself
+
+_SOURCES: Mapping[str, LogprobSource] = {
+    "before_mask": "premask",
+    "after_mask": "postmask",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,15 +60,20 @@ class HttpProvider:
         name: the configured name.
         model: name of the model at the endpoint.
         base_url: what the adapter's path is appended to.
+        profile: who speaks there.
         adapter: for its wire format.
-        key: sent as a bearer token to `base_url` and nowhere else: redirects are not followed.
+        ledger: what was probed and learned.
+        key: goes to `base_url` and nowhere else: redirects are not followed.
+        wishes: what is asked for beside the answer.
         timeout_s: limit of one attempt.
-        logprobs: where the endpoint takes its log-probabilities, or None: do not ask for them.
-        max_output_tokens: limit of an answer, thinking included.
+        logprobs: whether log-probabilities are taken before or after the mask; None: as the ledger
+            has it.
         price: None if nobody knows.
+        chance: 0 to 1, drawn for each ticket that may be probed.
     """
 
     reserve_s = 0.0
+    is_remote = True
 
     def __init__(
         self,
@@ -60,100 +81,129 @@ class HttpProvider:
         name: str,
         model: str,
         base_url: str,
+        profile: Profile,
         adapter: Adapter,
+        ledger: Ledger,
         key: SecretStr | None = None,
+        wishes: Wishes = DEFAULT_WISHES,
         timeout_s: float = 15.0,
-        logprobs: LogprobSource | None = "unknown_mask",
-        max_output_tokens: int = 1024,
+        logprobs: LogprobSource | None = None,
         price: Price | None = None,
+        chance: Callable[[], float] = random.random,
     ) -> None:
         self.name, self.model, self.timeout_s = name, model, timeout_s
-        self._base_url, self._key = base_url.rstrip("/"), key
-        self._adapter, self._logprobs = adapter, logprobs
-        self._max_output_tokens, self._price = max_output_tokens, price
+        self.base_url, self.profile, self.adapter = base_url.rstrip("/"), profile, adapter
+        self._key, self._ledger, self._wishes = key, ledger, wishes
+        self._logprobs, self._price, self._chance = logprobs, price, chance
+        self._declared = profile.declared(model)
+        self._facts: Mapping[str, Fact] = self._declared
+        self._learned: Mapping[str, Fact] | None = None
+        self._approaches: dict[str, Approach] = {}
+        self._strikes = 0
 
-    def plan(self, task: Task) -> SchemaPlan:
-        """The task's schema in the dialect of strict mode; see `Provider.plan`."""
-        return plan_openai(task.schema, name=task.name)
+    def approach(self, task: Task) -> Approach:
+        """How the task will be asked; see `Provider.approach`."""
+        facts = self.facts()
+        known = self._approaches.get(task.fingerprint)
+        if known is None:
+            known = approach(task, self.profile, facts, self._wishes)
+            self._approaches[task.fingerprint] = known
+        return known
+
+    def facts(self) -> Mapping[str, Fact]:
+        """What is believed of this endpoint and model, by feature."""
+        learned = self._ledger.facts(self.base_url, self.model)
+        if learned is not self._learned:
+            self._learned, self._facts = learned, {**self._declared, **learned}
+            self._approaches.clear()
+        return self._facts
+
+    def learn(self, failure: Failure, approach: Approach) -> bool:
+        """Note what a failure says about capabilities; see `Provider.learn`."""
+        feature = MODE_FEATURES[approach.mode]
+        match failure.kind:
+            case FailureKind.CAPABILITY if failure.is_schema and feature is not None:
+                return self._record(f"{feature}:{approach.schema_hash}", Status.UNSUPPORTED)
+            case FailureKind.CAPABILITY if failure.parameter in set(Feature):
+                assert failure.parameter is not None
+                return self._record(failure.parameter, Status.UNSUPPORTED, limit=failure.limit)
+            case FailureKind.INVALID if failure.is_schema and feature is not None:
+                self._strikes += 1
+                if self._strikes >= _STRIKES:
+                    self._strikes = 0
+                    return self._record(feature, Status.IGNORED)
+        return False
 
     async def ask(
         self,
         client: httpx.AsyncClient,
         task: Task,
-        plan: SchemaPlan,
+        approach: Approach,
         ticket: Ticket,
         *,
         amendments: Amendments,
         timeout_s: float,
     ) -> Reply | Failure:
         """Send one request; see `Provider.ask`."""
-        options = RequestOptions(
-            model=self.model,
-            max_output_tokens=self._max_output_tokens * amendments.output_factor,
-            logprobs=self._logprobs is not None,
-            without=amendments.without,
-        )
-        system, user = task.prompt(ticket)
+        wanted = self._options(task, approach, output_factor=amendments.output_factor)
+        prompt = task.prompt(ticket)
         if amendments.feedback:
-            system = f"{system}\n\n{amendments.feedback}"
-        request = self._adapter.build(plan, Prompt(system, user), options)
-        headers = dict(request.headers)
-        if self._key is not None:
-            headers["authorization"] = f"Bearer {self._key.get_secret_value()}"
-        try:
-            # One limit for the whole: httpx limits each read, which a server that trickles outlasts
-            # and one that thinks for long does not. Only a host that takes no connection is given
-            # up sooner.
-            async with (
-                asyncio.timeout(timeout_s),
-                client.stream(
-                    request.method,
-                    self._base_url + request.path,
-                    headers=headers,
-                    content=request.body,
-                    follow_redirects=False,
-                    timeout=httpx.Timeout(None, connect=CONNECT_S),
-                ) as response,
-            ):
-                body = bytearray()
-                async for chunk in response.aiter_bytes():
-                    body += chunk
-                    if len(body) > MAX_BODY_BYTES:
-                        return Failure(
-                            kind=FailureKind.INVALID,
-                            detail=f"the body is larger than {MAX_BODY_BYTES} bytes",
-                            status=response.status_code,
-                        )
-        except (TimeoutError, httpx.TimeoutException):
-            return from_transport(TransportFault.TIMEOUT)
-        except httpx.ConnectError:
-            return from_transport(TransportFault.CONNECT)
-        except httpx.RequestError:
-            return from_transport(TransportFault.BROKEN)
-        return self._adapter.parse(
-            HttpResponse(
-                status=response.status_code,
-                headers={name.lower(): text for name, text in response.headers.items()},
-                body=bytes(body),
-            )
+            prompt = prompt._replace(system=f"{prompt.system}\n\n{amendments.feedback}")
+        return await self._reply(client, approach, prompt, wanted, timeout_s)
+
+    async def send(
+        self, client: httpx.AsyncClient, request: HttpRequest, *, timeout_s: float
+    ) -> HttpResponse | Failure:
+        """Send any request to this endpoint, with its key."""
+        return await send(
+            client,
+            request,
+            base_url=self.base_url,
+            key=self._key,
+            auth=self.profile.auth,
+            timeout_s=timeout_s,
         )
 
-    def evidence(self, task: Task, reply: Reply, value: Json) -> Mapping[str, FieldEvidence]:
-        """What the log-probabilities say; see `Provider.evidence`."""
-        if self._logprobs is None or reply.logprobs is None:
-            return {}
-        found = {
-            field.name: aligned(
-                reply.text,
-                reply.logprobs,
-                field.path,
-                field.options,
-                value_at(value, field.path),
-                source=self._logprobs,
-            )
-            for field in task.fields
-        }
-        return {name: evidence for name, evidence in found.items() if evidence is not None}
+    async def weigh(
+        self,
+        client: httpx.AsyncClient,
+        task: Task,
+        approach: Approach,
+        ticket: Ticket,
+        reply: Reply,
+        value: Json,
+        *,
+        timeout_s: float,
+    ) -> Weighed:
+        """What the log-probabilities say, or further answers; see `Provider.weigh`."""
+        self._strikes = 0
+        evidence = self._aligned(task, reply, value, self._source())
+        wishes, replies = self._wishes, list[Reply | Failure]()
+        prompt, wanted = task.prompt(ticket), self._options(task, approach)
+        is_measured = bool(evidence) and self._source() != "premask"
+        if is_measured and self._chance() < wishes.mass_probe_rate:
+            free = shown(task)
+            options = replace(wanted, mode=free.mode)
+            replies = [await self._reply(client, free, prompt, options, timeout_s)]
+            evidence = self._measured(task, evidence, free, replies[0], value)
+        elif len(evidence) < len(task.fields) and wishes.samples > 1:
+            warm = [
+                replace(wanted, num_alternatives=None, temperature=_SAMPLING, seed=seed)
+                if wanted.temperature is not None
+                else replace(wanted, num_alternatives=None)
+                for seed in range(1, wishes.samples)
+            ]
+            asked = (self._reply(client, approach, prompt, each, timeout_s) for each in warm)
+            replies = await asyncio.gather(*asked)
+            answer = approach.schema.reverse(value)
+            others = [answer_in(each, approach.schema, task) for each in replies]
+            evidence = {**agreement(task, answer, others), **evidence}
+        return Weighed(
+            evidence=evidence,
+            num_calls=len(replies),
+            prompt_tokens=sum(each.prompt_tokens or 0 for each in replies),
+            completion_tokens=sum(each.completion_tokens or 0 for each in replies),
+        )
 
     def cost_usd(self, prompt_tokens: int | None, completion_tokens: int | None) -> float | None:
         """Price of one attempt; see `Provider.cost_usd`."""
@@ -164,3 +214,89 @@ class HttpProvider:
 
     def close(self) -> None:
         """Nothing to let go of: connections belong to the router's client."""
+
+    def _options(self, task: Task, approach: Approach, *, output_factor: int = 1) -> RequestOptions:
+        return options(
+            approach,
+            task,
+            self.profile,
+            self.model,
+            self.facts(),
+            self._wishes,
+            output_factor=output_factor,
+        )
+
+    async def _reply(
+        self,
+        client: httpx.AsyncClient,
+        approach: Approach,
+        prompt: Prompt,
+        wanted: RequestOptions,
+        timeout_s: float,
+    ) -> Reply | Failure:
+        request = self.adapter.build(approach.schema, prompt, wanted)
+        response = await self.send(client, request, timeout_s=timeout_s)
+        return response if isinstance(response, Failure) else self.adapter.parse(response)
+
+    def _aligned(
+        self, task: Task, reply: Reply, value: Json, source: LogprobSource
+    ) -> dict[str, FieldEvidence]:
+        if reply.logprobs is None:
+            return {}
+        found = {
+            field.name: aligned(
+                reply.text,
+                reply.logprobs,
+                field.path,
+                field.options,
+                value_at(value, field.path),
+                source=source,
+            )
+            for field in task.fields
+        }
+        return {name: evidence for name, evidence in found.items() if evidence is not None}
+
+    def _measured(
+        self,
+        task: Task,
+        evidence: Mapping[str, FieldEvidence],
+        free: Approach,
+        result: Reply | Failure,
+        value: Json,
+    ) -> dict[str, FieldEvidence]:
+        """The evidence with that of an answer that nothing forced, where it says the same.
+
+        Its numbers are taken before any mask, since there was none.
+        """
+        answer = answer_in(result, free.schema, task)
+        if not isinstance(result, Reply) or answer is None:
+            note = "mass_probe: without the constraint no valid answer came"
+            return {name: replace(e, notes=(*e.notes, note)) for name, e in evidence.items()}
+        measured = self._aligned(task, result, answer, "premask")
+        both = {}
+        for name, forced in evidence.items():
+            unforced = measured.get(name)
+            if unforced is not None and unforced.value == forced.value:
+                both[name] = replace(unforced, notes=("mass_probe: of an unconstrained answer",))
+            else:
+                note = "mass_probe: without the constraint the answer is another one"
+                both[name] = replace(forced, notes=(*forced.notes, note))
+        return both
+
+    def _source(self) -> LogprobSource:
+        order = self.facts().get(Feature.MASK_ORDER, NOTHING_KNOWN).value
+        return self._logprobs or _SOURCES.get(order or "", "unknown_mask")
+
+    def _record(self, feature: str, status: Status, *, limit: float | None = None) -> bool:
+        before = self.facts().get(feature)
+        now = datetime.now(UTC)
+        fact = Fact(
+            # A limit that is named is no refusal of the feature.
+            status=status if limit is None else Status.CONDITIONAL,
+            origin=Origin.LEARNED,
+            limit=limit,
+            checked=now,
+            expires=now + (_IGNORED_FOR if status is Status.IGNORED else _REFUSED_FOR),
+        )
+        self._ledger.record(self.base_url, self.model, feature, fact)
+        return before is None or (before.status, before.limit) != (fact.status, fact.limit)

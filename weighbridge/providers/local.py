@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import json
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from weighbridge.decision import FailureKind, FieldEvidence, Json, Reason, label
 from weighbridge.errors import EngineError, ExtraMissing, SchemaRefused
 from weighbridge.local_engine import language
 from weighbridge.local_engine.catalogue import locate
-from weighbridge.providers.protocol import Amendments, Failure, Reply
+from weighbridge.providers.protocol import Amendments, Approach, Failure, Reply, Weighed
 from weighbridge.schemas.labels import Label
 from weighbridge.schemas.plan import SchemaPlan
 from weighbridge.schemas.task import JudgedField, Task
@@ -24,7 +23,7 @@ from weighbridge.schemas.ticket import Ticket
 if TYPE_CHECKING:
     from weighbridge.local_engine.engine import Engine
     from weighbridge.local_engine.models.convert import Precision
-    from weighbridge.local_engine.tickets import Weighed
+    from weighbridge.local_engine.tickets import Weighed as WeighedTicket
     from weighbridge.local_engine.weighing import FieldSpec, FieldWeights
 
 _WORTH_A_NOTE = 0.0005  # of the posterior
@@ -47,6 +46,8 @@ class LocalProvider:
         timeout_s: limit of one ticket, the first one's loading included.
         reserve_s: time that providers before this one leave over for it.
     """
+
+    is_remote = False
 
     def __init__(
         self,
@@ -81,8 +82,8 @@ class LocalProvider:
         if self._prior is not None:
             locate(self._prior, "encoder")
 
-    def plan(self, task: Task) -> SchemaPlan:
-        """The original schema, if its language is finite.
+    def approach(self, task: Task) -> Approach:
+        """The original schema, if its language is finite; reasons first are not for this engine.
 
         Raises:
             SchemaRefused: it is not.
@@ -95,19 +96,28 @@ class LocalProvider:
                 "the answers cannot be listed",
                 "Use enums, booleans and small integers, or add a provider that writes text.",
             )
-        return SchemaPlan(
+        schema = SchemaPlan(
             dialect="local",
             name=task.name,
             original=task.schema,
             wire=dict(task.schema),
             losses=(),
         )
+        dropped = [
+            *(["logit_bias"] if task.logit_bias else []),
+            *(["reasoning"] if task.reasoning else []),
+        ]
+        return Approach(mode="native", schema=schema, dropped=tuple(dropped))
+
+    def learn(self, failure: Failure, approach: Approach) -> bool:
+        """What the engine can do does not change."""
+        return False
 
     async def ask(
         self,
         client: httpx.AsyncClient,
         task: Task,
-        plan: SchemaPlan,
+        approach: Approach,
         ticket: Ticket,
         *,
         amendments: Amendments,
@@ -125,10 +135,20 @@ class LocalProvider:
             detail = f"{error}. {error.hint}".strip()
             return Failure(kind=FailureKind.UNAVAILABLE, detail=detail)
 
-    def evidence(self, task: Task, reply: Reply, value: Json) -> Mapping[str, FieldEvidence]:
-        """What the engine found; see `Provider.evidence`."""
+    async def weigh(
+        self,
+        client: httpx.AsyncClient,
+        task: Task,
+        approach: Approach,
+        ticket: Ticket,
+        reply: Reply,
+        value: Json,
+        *,
+        timeout_s: float,
+    ) -> Weighed:
+        """What the engine found with the answer; see `Provider.weigh`."""
         assert reply.evidence is not None
-        return reply.evidence
+        return Weighed(evidence=reply.evidence)
 
     def cost_usd(self, prompt_tokens: int | None, completion_tokens: int | None) -> float | None:
         """Nothing is paid to anybody."""
@@ -196,7 +216,7 @@ def _evidence(weights: FieldWeights, field: JudgedField, notes: tuple[str, ...])
     )
 
 
-def _notes(weighed: Weighed) -> tuple[str, ...]:
+def _notes(weighed: WeighedTicket) -> tuple[str, ...]:
     notes = []
     if weighed.read_tokens < weighed.ticket_tokens:
         notes.append(

@@ -70,7 +70,9 @@ class Failure:
             (`x-should-retry`), or the attempt has used up all its time. None where nobody knows.
         parameter: the request parameter that a capability failure is about, by the name that
             `Feature` has for it where it has one.
-        is_schema: a capability failure is about this one schema, and not about schemas at all.
+        is_schema: a capability failure is about this one schema, and not about schemas at all;
+            an invalid answer breaks what the wire schema itself would have enforced.
+        limit: the largest value that the parameter takes, where the refusal names it.
         prompt_tokens: usage of an answer that was paid for and not accepted.
         completion_tokens: the same.
     """
@@ -82,6 +84,7 @@ class Failure:
     retry: bool | None = None
     parameter: str | None = None
     is_schema: bool = False
+    limit: float | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
 
@@ -163,11 +166,13 @@ class Approach:
     Args:
         mode: how the schema is enforced.
         schema: what the wire gets, and the way back.
+        schema_hash: of what the task asks for; see `Task.schema_hash`.
         dropped: tuning parameters that are left out because the provider lacks them.
     """
 
     mode: Mode
     schema: SchemaPlan
+    schema_hash: str = ""
     dropped: tuple[str, ...] = ()
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 
 from weighbridge.decision import FailureKind, Json
@@ -17,7 +18,7 @@ from weighbridge.errors import JsonInvalid
 from weighbridge.providers.protocol import Failure, Reply
 from weighbridge.schemas.plan import SchemaPlan
 from weighbridge.schemas.strict_json import loads, unwrap
-from weighbridge.schemas.task import JudgedField, Task, value_at
+from weighbridge.schemas.task import REASONING, JudgedField, Task, value_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,12 +30,14 @@ class Accepted:
         value: the value that the original schema allows.
         typed: as the task's pydantic model, if it has one.
         notes: by field, what was put right.
+        reasoning: the reasons before the answer, where the task asks for them.
     """
 
     wire: Json
     value: Json
     typed: Any
     notes: dict[str, str]
+    reasoning: str = ""
 
 
 def accept(reply: Reply, plan: SchemaPlan, task: Task) -> Accepted | Failure:
@@ -42,10 +45,12 @@ def accept(reply: Reply, plan: SchemaPlan, task: Task) -> Accepted | Failure:
     try:
         wire = loads(unwrap(reply.text))
     except JsonInvalid as error:
-        return _invalid(reply, str(error))
+        return _invalid(reply, str(error), is_schema=True)
     value, notes = _restore_case(plan.reverse(wire), task.fields)
+    value, reasoning = _without_reasons(value, task)
     if broken := task.violations(value):
-        return _invalid(reply, f"breaks the schema: {', '.join(broken[:3])}")
+        detail = f"breaks the schema: {', '.join(broken[:3])}"
+        return _invalid(reply, detail, is_schema=not _permits(plan.wire, wire))
     try:
         typed = task.typed(value)
     except ValidationError as error:
@@ -54,14 +59,29 @@ def accept(reply: Reply, plan: SchemaPlan, task: Task) -> Accepted | Failure:
             for e in error.errors(include_input=False)
         }
         return _invalid(reply, f"the model refuses what is at {', '.join(sorted(where))}")
-    return Accepted(wire=wire, value=value, typed=typed, notes=notes)
+    return Accepted(wire=wire, value=value, typed=typed, notes=notes, reasoning=reasoning)
 
 
-def _invalid(reply: Reply, detail: str) -> Failure:
+def _permits(wire_schema: dict[str, Json], value: Json) -> bool:
+    """Whether an answer keeps what a provider that enforces the schema would have enforced."""
+    return bool(Draft202012Validator(wire_schema).is_valid(value))
+
+
+def _without_reasons(value: Json, task: Task) -> tuple[Json, str]:
+    """The value as the task's own schema has it, and the reasons that stood before it."""
+    if not task.reasoning or not isinstance(value, dict):
+        return value, ""
+    reasons = value.get(REASONING)
+    rest = {name: part for name, part in value.items() if name != REASONING}
+    return rest, reasons if isinstance(reasons, str) else ""
+
+
+def _invalid(reply: Reply, detail: str, *, is_schema: bool = False) -> Failure:
     return Failure(
         kind=FailureKind.INVALID,
         detail=detail,
         status=reply.status,
+        is_schema=is_schema,
         prompt_tokens=reply.prompt_tokens,
         completion_tokens=reply.completion_tokens,
     )

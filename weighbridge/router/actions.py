@@ -30,7 +30,7 @@ class Amend(Enum):
     """What to change before the same provider is asked again."""
 
     NOTHING = auto()
-    DROP_PARAMETER = auto()
+    REPLAN = auto()
     GIVE_FEEDBACK = auto()
     RAISE_LIMIT = auto()
 
@@ -62,6 +62,7 @@ def next_action(
     took_s: float,
     left_s: float,
     jitter: float,
+    can_replan: bool,
 ) -> Action:
     """What to do about a failure.
 
@@ -72,6 +73,7 @@ def next_action(
         took_s: how long the attempt took; another one is taken to need as much.
         left_s: time until the deadline, less what later providers keep back.
         jitter: 0 to 1, shortens a wait of our own choosing by up to a quarter.
+        can_replan: the failure taught something: the provider would now be asked otherwise.
     """
 
     def again_after(wait_s: float) -> bool:
@@ -94,7 +96,7 @@ def next_action(
         case FailureKind.QUOTA | FailureKind.CREDENTIAL | FailureKind.MODEL_GONE:
             return Action(health=Health.DISABLE, wait_s=DISABLE_S)
         case FailureKind.CAPABILITY:
-            return Action() if failure.parameter is None else once(Amend.DROP_PARAMETER)
+            return once(Amend.REPLAN) if can_replan else Action()
         case FailureKind.INVALID:
             return once(Amend.GIVE_FEEDBACK)
         case FailureKind.TRUNCATED:

@@ -6,19 +6,25 @@ One deadline and one budget of attempts cover everything. What follows a failure
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import httpx
 from tenacity import AsyncRetrying, RetryCallState, retry_if_result, stop_never
 
-from weighbridge.decision import Attempt, FailureKind
-from weighbridge.errors import SchemaRefused
-from weighbridge.providers.protocol import Amendments, Failure, Provider, Reply
+from weighbridge.decision import Attempt, FailureKind, FieldEvidence
+from weighbridge.errors import CapabilityMissing, SchemaRefused
+from weighbridge.providers.protocol import (
+    Amendments,
+    Approach,
+    Failure,
+    Provider,
+    Reply,
+    Weighed,
+)
 from weighbridge.router.acceptance import Accepted, accept
 from weighbridge.router.actions import MAX_TRIES, Action, Amend, Health, next_action
 from weighbridge.router.health import ProviderHealth
-from weighbridge.schemas.plan import SchemaPlan
 from weighbridge.schemas.task import Task
 from weighbridge.schemas.ticket import Ticket
 
@@ -27,11 +33,13 @@ _REFUSALS = frozenset({FailureKind.REFUSAL, FailureKind.FILTERED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """A valid answer and whose it is."""
+    """A valid answer, whose it is, what its numbers say, and what another provider answered."""
 
     provider: Provider
     reply: Reply
     accepted: Accepted
+    evidence: Mapping[str, FieldEvidence]
+    second: Answered | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,44 +82,57 @@ class AttemptLoop:
         self._providers = providers
         self._health, self._max_attempts = health, max_attempts
         self._clock, self._sleep, self._jitter = clock, sleep, jitter
-        # What a provider refused once is not sent to it again by this process.
-        self._refused_parameters: dict[str, frozenset[str]] = {}
 
     async def run(
-        self, client: httpx.AsyncClient, task: Task, ticket: Ticket, *, deadline: float
+        self,
+        client: httpx.AsyncClient,
+        task: Task,
+        ticket: Ticket,
+        *,
+        deadline: float,
+        wants_second: Callable[[Answered], bool],
     ) -> Outcome:
-        """Ask until somebody answers, `deadline` (on the clock) comes, or nobody is left."""
+        """Ask until somebody answers, `deadline` (on the clock) comes, or nobody is left.
+
+        Where `wants_second` says so of an answer, those who come after are asked as well.
+        """
         trail: list[Attempt] = []
+        first: Answered | None = None
         refusals, budget = 0, self._max_attempts
         # Planned ahead: no time is kept back, and no other put off, for one who cannot answer.
-        planned = [(provider, _planned(provider, task)) for provider in self._providers]
-        for position, (provider, plan) in enumerate(planned, start=1):
-            if isinstance(plan, SchemaRefused):
-                trail.append(_skipped(provider, FailureKind.CAPABILITY, str(plan)))
+        planned = [(provider, _planned(provider, task, ticket)) for provider in self._providers]
+        for position, (provider, approach) in enumerate(planned, start=1):
+            if isinstance(approach, Failure):
+                trail.append(_skipped(provider, approach.kind, approach.detail))
                 continue
-            later = [p for p, its in planned[position:] if isinstance(its, SchemaPlan)]
+            later = [p for p, its in planned[position:] if isinstance(its, Approach)]
             visit = _Visit(
                 provider=provider,
-                plan=plan,
+                approach=approach,
                 task=task,
                 ticket=ticket,
                 client=client,
                 end=deadline - sum(p.reserve_s for p in later),
                 budget=budget,
                 trail=trail,
-                without=self._refused_parameters.get(provider.name, frozenset()),
             )
             if not await self._may_ask(visit, later):
                 continue
             step = await self._visit(visit)
-            if isinstance(step, Answered):
-                return Outcome(answered=step, refused=refusals > 0, trail=tuple(trail))
-            refusals += trail[-1].failure in _REFUSALS
             budget -= visit.tries
+            if isinstance(step, Answered):
+                if first is not None or not wants_second(step):
+                    step = step if first is None else replace(first, second=step)
+                    return Outcome(answered=step, refused=refusals > 0, trail=tuple(trail))
+                first = step
+                if budget == 0:
+                    break
+                continue
+            refusals += trail[-1].failure in _REFUSALS
             # What one provider refuses one other may answer; what two refuse is for a person.
             if not step.onward or refusals == 2 or budget == 0:
                 break
-        return Outcome(answered=None, refused=refusals > 0, trail=tuple(trail))
+        return Outcome(answered=first, refused=refusals > 0, trail=tuple(trail))
 
     async def _may_ask(self, visit: _Visit, later: Sequence[Provider]) -> bool:
         """Whether the provider may be asked; where all are cooling, waits for the first one."""
@@ -147,20 +168,28 @@ class AttemptLoop:
         result = await visit.provider.ask(
             visit.client,
             visit.task,
-            visit.plan,
+            visit.approach,
             visit.ticket,
             amendments=visit.amendments,
             timeout_s=allowed_s,
         )
         took_s = self._clock() - started
-        checked = result if isinstance(result, Failure) else accept(result, visit.plan, visit.task)
+        checked = (
+            accept(result, visit.approach.schema, visit.task)
+            if isinstance(result, Reply)
+            else result
+        )
         visit.record(result, checked, took_s)
         if isinstance(checked, Accepted):
             assert isinstance(result, Reply)
             self._health.recovered(visit.provider.name, started)
-            return Answered(provider=visit.provider, reply=result, accepted=checked)
-        if checked.parameter is not None:
-            self._remember(visit.provider, checked.parameter)
+            evidence = await self._weighed(visit, result, checked, allowed_s - took_s)
+            return Answered(
+                provider=visit.provider, reply=result, accepted=checked, evidence=evidence
+            )
+        assert isinstance(checked, Failure)
+        # Also where this ticket does not ask again: the next would pay for the same refusal.
+        can_replan = visit.provider.learn(checked, visit.approach)
         action = next_action(
             checked,
             # Where the budget ends, the tries end: what is remembered stays the same.
@@ -169,18 +198,32 @@ class AttemptLoop:
             took_s=took_s,
             left_s=visit.end - self._clock(),
             jitter=self._jitter(),
+            can_replan=can_replan,
         )
-        if action.again:
-            visit.amend(action, checked)
+        if action.again and not visit.amend(action, checked):
+            action = Action()
         if allowed_s <= took_s and allowed_s < visit.provider.timeout_s:
             # The ticket's time was up, not the provider's: that is no outage.
             action = replace(action, health=Health.UNTOUCHED)
         return action
 
-    def _remember(self, provider: Provider, parameter: str) -> None:
-        """Even if this ticket does not ask again: the next would pay for the same refusal."""
-        known = self._refused_parameters.get(provider.name, frozenset())
-        self._refused_parameters[provider.name] = known | {parameter}
+    async def _weighed(
+        self, visit: _Visit, reply: Reply, accepted: Accepted, left_s: float
+    ) -> Mapping[str, FieldEvidence]:
+        """The evidence for an accepted answer; what it took is noted where it took requests."""
+        started = self._clock()
+        weighed = await visit.provider.weigh(
+            visit.client,
+            visit.task,
+            visit.approach,
+            visit.ticket,
+            reply,
+            accepted.wire,
+            timeout_s=max(0.001, left_s),
+        )
+        if weighed.num_calls:
+            visit.record_weighing(weighed, self._clock() - started)
+        return weighed.evidence
 
 
 @dataclass(slots=True, kw_only=True)
@@ -188,21 +231,17 @@ class _Visit:
     """One provider and one ticket: what was tried so far."""
 
     provider: Provider
-    plan: SchemaPlan
+    approach: Approach
     task: Task
     ticket: Ticket
     client: httpx.AsyncClient
     end: float
     budget: int
     trail: list[Attempt]
-    without: frozenset[str]
     tries: int = 0
     waited_s: float = 0.0
     amended: frozenset[Amend] = frozenset()
-    amendments: Amendments = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.amendments = Amendments(without=self.without)
+    amendments: Amendments = field(default_factory=Amendments)
 
     def skip(self, kind: FailureKind, detail: str) -> None:
         """Note that the provider was not asked."""
@@ -225,20 +264,37 @@ class _Visit:
                 prompt_tokens=result.prompt_tokens,
                 completion_tokens=result.completion_tokens,
                 cost_usd=cost,
-                dropped=tuple(sorted(self.amendments.without)),
-                losses=tuple(str(loss) for loss in self.plan.losses),
+                mode=self.approach.mode,
+                dropped=self.approach.dropped,
+                losses=tuple(str(loss) for loss in self.approach.schema.losses),
             )
         )
 
-    def amend(self, action: Action, failure: Failure) -> None:
-        """Prepare the next attempt."""
+    def record_weighing(self, weighed: Weighed, took_s: float) -> None:
+        """Note the requests that only weighed an answer: they are paid for as well."""
+        tokens = weighed.prompt_tokens, weighed.completion_tokens
+        self.trail.append(
+            Attempt(
+                provider=self.provider.name,
+                model=self.provider.model,
+                seconds=took_s,
+                detail=f"{weighed.num_calls} more requests to weigh the answer",
+                prompt_tokens=weighed.prompt_tokens,
+                completion_tokens=weighed.completion_tokens,
+                cost_usd=self.provider.cost_usd(*tokens),
+            )
+        )
+
+    def amend(self, action: Action, failure: Failure) -> bool:
+        """Prepare the next attempt; False where there is no way to ask again."""
         self.waited_s = action.wait_s
         self.amended |= {action.amend} - {Amend.NOTHING}
         match action.amend:
-            case Amend.DROP_PARAMETER:
-                assert failure.parameter is not None
-                without = self.amendments.without | {failure.parameter}
-                self.amendments = replace(self.amendments, without=without)
+            case Amend.REPLAN:
+                approach = _planned(self.provider, self.task, self.ticket)
+                if isinstance(approach, Failure):
+                    return False
+                self.approach = approach
             case Amend.GIVE_FEEDBACK:
                 feedback = f"Your last answer was not accepted: {failure.detail}."
                 self.amendments = replace(self.amendments, feedback=feedback)
@@ -246,13 +302,17 @@ class _Visit:
                 self.amendments = replace(self.amendments, output_factor=4)
             case Amend.NOTHING:
                 pass
+        return True
 
 
-def _planned(provider: Provider, task: Task) -> SchemaPlan | SchemaRefused:
+def _planned(provider: Provider, task: Task, ticket: Ticket) -> Approach | Failure:
+    """How a provider would be asked, or why it is not."""
+    if ticket.local_only and provider.is_remote:
+        return Failure(kind=FailureKind.CAPABILITY, detail="the ticket must not leave the machine")
     try:
-        return provider.plan(task)
-    except SchemaRefused as refusal:
-        return refusal
+        return provider.approach(task)
+    except (SchemaRefused, CapabilityMissing) as refusal:
+        return Failure(kind=FailureKind.CAPABILITY, detail=str(refusal))
 
 
 def _skipped(provider: Provider, kind: FailureKind, detail: str) -> Attempt:

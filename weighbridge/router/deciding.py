@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from weighbridge.decision import Decision, FieldEvidence, Json, Question, Reason, ReviewEntry
+from weighbridge.decision import Decision, FieldEvidence, Json, Question, Reason, ReviewEntry, label
 from weighbridge.router.attempts import Answered, Outcome
-from weighbridge.router.gate import Gate
+from weighbridge.router.gate import Gate, Opinion
 from weighbridge.schemas.task import JudgedField, Task, value_at
 from weighbridge.schemas.ticket import Ticket
 
@@ -55,6 +55,7 @@ def decide(
         value=answered.accepted.typed,
         fields=fields,
         reasons=reasons,
+        reasoning=answered.accepted.reasoning,
         provider=answered.provider.name,
         model=answered.reply.model or answered.provider.model,
         trail=outcome.trail,
@@ -82,7 +83,7 @@ def review_entry(task: Task, ticket: Ticket, decision: Decision, value: Json) ->
 
 def _judged(task: Task, answered: Answered, gate: Gate) -> Mapping[str, FieldEvidence]:
     accepted = answered.accepted
-    known = answered.provider.evidence(task, answered.reply, accepted.wire)
+    known = answered.evidence
     fields: dict[str, FieldEvidence] = {}
     for field in task.fields:
         value = value_at(accepted.value, field.path)
@@ -90,10 +91,29 @@ def _judged(task: Task, answered: Answered, gate: Gate) -> Mapping[str, FieldEvi
         notes = found.notes
         if note := accepted.notes.get(field.name):
             notes = (*notes, note)
+        opinion: Opinion = "none"
+        if answered.second is not None:
+            other = value_at(answered.second.accepted.value, field.path)
+            opinion = "agrees" if label(other) == label(value) else "differs"
+            notes = (*notes, f"second_opinion: {answered.second.provider.name} {opinion}")
         fields[field.name] = gate.judge(
-            replace(found, value=value, required=field.required, notes=notes)
+            replace(found, value=value, required=field.required, notes=notes), second=opinion
         )
     return fields
+
+
+def wants_second_opinion(task: Task, answered: Answered, gate: Gate) -> bool:
+    """Whether what the decision depends on would pass with another provider's agreement alone."""
+    if gate.without_evidence != "second_opinion":
+        return False
+    agreed = replace(answered, second=answered)
+    alone, together = _judged(task, answered, gate), _judged(task, agreed, gate)
+    needed = [name for name, evidence in alone.items() if evidence.required]
+    return (
+        bool(needed)
+        and not all(alone[name].accepted for name in needed)
+        and all(together[name].accepted for name in needed)
+    )
 
 
 def _question(field: JudgedField, value: Any) -> Question:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, assert_never
+from typing import Literal, TypeAlias, assert_never
 
 from weighbridge.decision import FieldEvidence, Reason
+
+Opinion: TypeAlias = Literal["agrees", "differs", "none"]
+
+_UNTRIED = frozenset({Reason.UNCALIBRATED, Reason.NO_EVIDENCE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,18 +20,26 @@ class Gate:
         mass: least lower bound of the raw mass, for a language model's own numbers.
         probability: least probability of the chosen option.
         support: least support, where a label prior was asked.
-        without_evidence: "accept" lets numbers pass that nobody has calibrated, and answers
-            without numbers; for those who trust a provider as it is.
+        without_evidence: what happens to numbers that nobody has calibrated, and to answers
+            without numbers. "accept" lets them pass, for those who trust a provider as it is;
+            "second_opinion" lets them pass where another provider gives the same answer.
     """
 
     mass: float = 0.5
     probability: float = 0.8
     support: float = 0.5
-    without_evidence: Literal["review", "accept"] = "review"
+    without_evidence: Literal["review", "accept", "second_opinion"] = "review"
 
-    def judge(self, evidence: FieldEvidence) -> FieldEvidence:
-        """The same evidence, with `accepted` and `reason` decided."""
+    def judge(self, evidence: FieldEvidence, *, second: Opinion = "none") -> FieldEvidence:
+        """The same evidence, with `accepted` and `reason` decided.
+
+        Args:
+            evidence: of one field.
+            second: what another provider said of it.
+        """
         reason = self._objection(evidence)
+        if self.without_evidence == "second_opinion" and reason in _UNTRIED:
+            reason = {"agrees": None, "differs": Reason.DISAGREEMENT, "none": reason}[second]
         return replace(evidence, accepted=reason is None, reason=reason)
 
     def _objection(self, evidence: FieldEvidence) -> Reason | None:

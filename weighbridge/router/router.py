@@ -28,7 +28,7 @@ from weighbridge.errors import QueueUnavailable
 from weighbridge.providers.protocol import Provider
 from weighbridge.router.attempts import AttemptLoop, Outcome
 from weighbridge.router.background import Background
-from weighbridge.router.deciding import decide, review_entry
+from weighbridge.router.deciding import decide, review_entry, wants_second_opinion
 from weighbridge.router.gate import Gate
 from weighbridge.router.health import ProviderHealth
 from weighbridge.router.injection import signs
@@ -146,7 +146,13 @@ class Router:
         outcome = Outcome(answered=None, refused=False, trail=())
         if not ticket.is_empty:
             deadline = self._clock() + self._deadline_s
-            outcome = await self._loop.run(self._client(), task, ticket, deadline=deadline)
+            outcome = await self._loop.run(
+                self._client(),
+                task,
+                ticket,
+                deadline=deadline,
+                wants_second=lambda answered: wants_second_opinion(task, answered, self.gate),
+            )
         decision = decide(task, ticket, outcome, self.gate, is_suspicious=bool(signs(ticket, task)))
         if decision.status == "accepted":
             return decision

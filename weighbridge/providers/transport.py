@@ -1,0 +1,98 @@
+"""The transport: one request out, one response in, within limits of time and size."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+
+import httpx
+from pydantic import SecretStr
+
+from weighbridge.decision import FailureKind
+from weighbridge.providers.failures import from_transport
+from weighbridge.providers.profiles import Auth
+from weighbridge.providers.protocol import Failure, HttpRequest, HttpResponse, TransportFault
+
+MAX_BODY_BYTES = 4 * 1024 * 1024
+CONNECT_S = 5.0
+_ANY_ZLIB = zlib.MAX_WBITS | 32  # gzip or zlib, whichever header is there
+
+
+async def send(
+    client: httpx.AsyncClient,
+    request: HttpRequest,
+    *,
+    base_url: str,
+    key: SecretStr | None,
+    auth: Auth,
+    timeout_s: float,
+) -> HttpResponse | Failure:
+    """Send a request and read the whole response. Redirects are not followed.
+
+    Args:
+        client: of the running loop.
+        request: what to send.
+        base_url: its path is appended; without a slash at the end.
+        key: goes to `base_url` and nowhere else.
+        auth: the header that it goes into.
+        timeout_s: for everything, from connecting to the last byte.
+
+    Returns:
+        The response, whatever its status; a failure where none came, or none that can be read.
+    """
+    headers = {**request.headers, "accept-encoding": "identity"}
+    if key is not None:
+        secret = key.get_secret_value()
+        name, value = ("authorization", f"Bearer {secret}") if auth == "bearer" else (auth, secret)
+        headers[name] = value
+    try:
+        # One limit for the whole: httpx limits each read, which a server that trickles outlasts
+        # and one that thinks for long does not. Only a host that takes no connection is given up
+        # sooner.
+        async with (
+            asyncio.timeout(timeout_s),
+            client.stream(
+                request.method,
+                base_url + request.path,
+                headers=headers,
+                content=request.body,
+                follow_redirects=False,
+                timeout=httpx.Timeout(None, connect=CONNECT_S),
+            ) as response,
+        ):
+            body = bytearray()
+            async for chunk in response.aiter_raw():
+                body += chunk
+                if len(body) > MAX_BODY_BYTES:
+                    return _unreadable(response, f"the body is larger than {MAX_BODY_BYTES} bytes")
+    except (TimeoutError, httpx.TimeoutException):
+        return from_transport(TransportFault.TIMEOUT)
+    except httpx.ConnectError:
+        return from_transport(TransportFault.CONNECT)
+    except httpx.RequestError:
+        return from_transport(TransportFault.BROKEN)
+    return _decoded(response, bytes(body))
+
+
+def _decoded(response: httpx.Response, body: bytes) -> HttpResponse | Failure:
+    """The response without the compression that nobody asked for; never more than the limit."""
+    encoding = response.headers.get("content-encoding", "identity").strip().lower()
+    if encoding in ("gzip", "x-gzip", "deflate"):
+        # httpx would unpack as much as there is: a thousand times what came over the wire.
+        unpacker = zlib.decompressobj(_ANY_ZLIB)
+        try:
+            body = unpacker.decompress(body, MAX_BODY_BYTES + 1)
+        except zlib.error:
+            return _unreadable(response, "the compressed body is damaged")
+        if len(body) > MAX_BODY_BYTES:
+            return _unreadable(response, f"the body is larger than {MAX_BODY_BYTES} bytes")
+        if not unpacker.eof:
+            return _unreadable(response, "the compressed body is cut off")
+    elif encoding != "identity":
+        return _unreadable(response, "the body has an encoding that was not asked for")
+    headers = {name.lower(): text for name, text in response.headers.items()}
+    return HttpResponse(status=response.status_code, headers=headers, body=body)
+
+
+def _unreadable(response: httpx.Response, detail: str) -> Failure:
+    return Failure(kind=FailureKind.INVALID, detail=detail, status=response.status_code)
