@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from weighbridge.decision import Json
-from weighbridge.schemas import openai_dialect
+from weighbridge.schemas.absence import forward, reverse
+from weighbridge.schemas.dialects import Dialect, dialect_named
 from weighbridge.schemas.losses import Loss
-from weighbridge.schemas.reverse import reverse
+from weighbridge.schemas.wires import plain_name
+from weighbridge.schemas.writer import write
 
-__all__ = ["Loss", "SchemaPlan", "plan_openai"]
+__all__ = ["Loss", "SchemaPlan", "plan", "plan_openai"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaPlan:
     """One schema, made ready for one dialect.
 
-    Whatever is valid for `wire` is, reversed, valid for `original`, but for the `losses`.
+    Whatever is valid for `wire` is, reversed, valid for `original`, but for the unchecked
+    `losses`. Whatever is valid for `original` can be said on the wire, but for the narrowed ones.
 
     Args:
         dialect: whose wire format it is.
         name: what the wire calls the schema: 1 to 64 of a-z, A-Z, 0-9, _ and -.
         original: the schema that answers are checked against in the end.
         wire: the schema that is sent.
-        losses: constraints that `wire` lacks; its descriptions tell them in words.
+        losses: where the two part ways; the descriptions of `wire` tell what it lacks in words.
+        null_is_absent: whether null stands for optional properties that are left out.
     """
 
     dialect: str
@@ -33,41 +36,64 @@ class SchemaPlan:
     original: Mapping[str, Json]
     wire: dict[str, Json]
     losses: tuple[Loss, ...]
+    null_is_absent: bool = False
 
     def reverse(self, value: Json) -> Json:
-        """The value without the nulls that stand for absent optional properties."""
-        return reverse(value, self.original)
+        """The value without the nulls that stand for absent optional properties.
+
+        A null that the original permits stays, whoever meant to leave something out by it.
+        """
+        return reverse(value, self.original, self.losses) if self.null_is_absent else value
+
+    def forward(self, value: Json) -> Json:
+        """How a value that is valid for the original is said on the wire: for examples in prompts.
+
+        What the wire cannot express (the narrowed losses) comes out as something else.
+        """
+        return forward(value, self.original) if self.null_is_absent else value
 
 
-def plan_openai(schema: Mapping[str, Json], *, name: str = "answer") -> SchemaPlan:
-    """The plan for OpenAI's strict mode, and for all who copied it.
+def plan(schema: Mapping[str, Json], dialect: str | Dialect, *, name: str = "answer") -> SchemaPlan:
+    """The plan for one dialect.
 
     Objects that leave further properties open without a word are closed: what a model may say
-    becomes less, never more. Objects that open themselves on purpose are refused.
+    becomes less, never more, and the loss says so. For the dialect `prompt` any schema is planned
+    as it is, with no losses: nothing is enforced there, and local validation does everything.
 
     Args:
-        schema: a valid JSON Schema of draft 2020-12.
+        schema: a valid JSON Schema of draft 2020-12. Its patterns are run by Python's `re`, on
+            answers too, which knows no time limit: they must come from a trusted author.
+        dialect: a name of `dialects.DIALECTS`, or a dialect of your own.
         name: of the schema; characters that the wire does not take become "_".
 
     Raises:
-        SchemaRefused: with the pointer and the keyword that strict mode cannot enforce.
+        SchemaRefused: with the pointer and the keyword that the dialect cannot enforce.
         TaskInvalid: an enum holds what JSON cannot spell.
+        ValueError: no dialect is called so.
 
-    >>> plan = plan_openai({"type": "object", "properties": {
+    >>> planned = plan({"type": "object", "properties": {
     ...     "category": {"enum": ["bug", "billing"]},
-    ...     "note": {"type": "string", "maxLength": 80}}, "required": ["category"]})
-    >>> plan.wire["properties"]["note"]
+    ...     "note": {"type": "string", "maxLength": 80}}, "required": ["category"],
+    ...     "additionalProperties": False}, "openai")
+    >>> planned.wire["properties"]["note"]
     {'description': 'at most 80 characters', 'type': ['string', 'null']}
-    >>> [str(loss) for loss in plan.losses]
+    >>> [str(loss) for loss in planned.losses]
     ['maxLength at /properties/note']
-    >>> plan.reverse({"category": "bug", "note": None})
+    >>> planned.reverse({"category": "bug", "note": None})
     {'category': 'bug'}
     """
-    wire, losses = openai_dialect.write(schema)
+    chosen = dialect_named(dialect) if isinstance(dialect, str) else dialect
+    wire, losses = write(schema, chosen) if chosen.enforces else (dict(schema), ())
     return SchemaPlan(
-        dialect=openai_dialect.DIALECT,
-        name=re.sub("[^a-zA-Z0-9_-]", "_", name)[:64] or "answer",
+        dialect=chosen.name,
+        name=plain_name(name) or "answer",
         original=schema,
         wire=wire,
         losses=losses,
+        null_is_absent=chosen.enforces and chosen.optional == "null",
     )
+
+
+def plan_openai(schema: Mapping[str, Json], *, name: str = "answer") -> SchemaPlan:
+    """The plan for OpenAI's strict mode; see `plan`."""
+    return plan(schema, "openai", name=name)

@@ -31,8 +31,17 @@ def resolve(root: Schema, reference: str) -> Schema | None:
     place, hash_sign, fragment = reference.partition("#")
     if place or not hash_sign or (fragment and not fragment.startswith("/")):
         return None
+    return schema_at(root, unquote(fragment))
+
+
+def schema_at(root: Schema, where: str) -> Schema | None:
+    """The schema that a JSON pointer leads to; None if there is none.
+
+    >>> schema_at({"properties": {"a/b": True}}, "/properties/a~1b")
+    True
+    """
     target: Any = root
-    for token in unquote(fragment).split("/")[1:]:
+    for token in where.split("/")[1:]:
         name = token.replace("~1", "/").replace("~0", "~")
         if isinstance(target, Mapping) and name in target:
             target = target[name]

@@ -1,0 +1,172 @@
+"""Restrictions: which keywords of a flat schema a dialect sends, and which are lost."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from weighbridge.decision import Json
+from weighbridge.errors import SchemaRefused
+from weighbridge.schemas.dialects import Dialect
+from weighbridge.schemas.flat import Flat, Said, is_annotation
+from weighbridge.schemas.losses import LOSABLE, Loss, in_words
+from weighbridge.schemas.values import KEYWORDS
+
+_NUMBERS = ("integer", "number")
+_TYPES = (
+    dict.fromkeys(("minLength", "maxLength", "pattern", "format"), ("string",))
+    | dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _NUMBERS)
+    | {"multipleOf": _NUMBERS}
+    | dict.fromkeys(("minItems", "maxItems", "uniqueItems", "contains"), ("array",))
+    | dict.fromkeys(("minContains", "maxContains"), ("array",))
+    | dict.fromkeys(("minProperties", "maxProperties", "propertyNames"), ("object",))
+    | {"dependentRequired": ("object",)}
+)
+_LEAST = frozenset({"minLength", "minItems", "minProperties"})  # 0 says nothing
+_BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"})
+_READ_ELSEWHERE = frozenset({"type", "const", "enum", "patternProperties"})
+_INERT = frozenset({"then", "else"})  # without `if`, which is refused
+
+
+class Restrictions:
+    """The keywords of one place that restrict values without giving them their shape.
+
+    Args:
+        flat: the place.
+        types: that its values may have; what restricts no value of these is no loss.
+        dialect: decides.
+    """
+
+    def __init__(self, flat: Flat, types: Sequence[str], dialect: Dialect) -> None:
+        self.losses: list[Loss] = []
+        self.words: list[str] = []
+        self._dialect, self._types = dialect, types
+        said = {
+            name: one
+            for name, one in flat.said.items()
+            if name in LOSABLE and self._matters(name, one.value)
+        }
+        if "contains" not in said:  # then nothing is counted
+            said = {name: said[name] for name in said if name not in ("minContains", "maxContains")}
+        self._counts = {name: said[name].value for name in ("minItems", "maxItems") if name in said}
+        self._sent: dict[str, Json] = {}
+        for name, one in said.items():
+            self._decide(name, one, said)
+        for name, one in flat.also:
+            if self._matters(name, one.value):
+                self._lose(name, one)
+
+    @property
+    def is_any(self) -> bool:
+        """Whether anything is restricted at all."""
+        return bool(self._sent or self.losses)
+
+    @property
+    def least_items(self) -> int:
+        """The minItems of the original, 0 if there is none."""
+        return int(self._counts.get("minItems", 0))
+
+    @property
+    def most_items(self) -> int | None:
+        """The maxItems of the original."""
+        most = self._counts.get("maxItems")
+        return None if most is None else int(most)
+
+    def take_over_counts(self, least: int, most: int | None) -> None:
+        """Send these counts and no others: without them the items would mean something else."""
+        self.losses = [x for x in self.losses if x.keyword not in ("minItems", "maxItems")]
+        self._sent.pop("minItems", None)
+        self._sent.pop("maxItems", None)
+        self._sent |= {"minItems": least} if least else {}
+        self._sent |= {"maxItems": most} if most is not None else {}
+
+    def sent_to(self, types: Sequence[str]) -> dict[str, Json]:
+        """The keywords on the wire for values of some of the types."""
+        return {n: v for n, v in self._sent.items() if set(_TYPES[n]) & set(types)}
+
+    def _matters(self, name: str, value: Any) -> bool:
+        if (name in _LEAST and value == 0) or (name == "uniqueItems" and not value):
+            return False
+        return bool(set(_TYPES.get(name, self._types)) & set(self._types))
+
+    def _decide(self, keyword: str, one: Said, said: dict[str, Said]) -> None:
+        name, value = keyword, one.value
+        if name in _BOUNDS and "number" not in self._types:
+            name, value = self._integer_bound(name, value)
+        if self._is_sent(name, value, said):
+            self._sent[name] = value if name not in self._sent else self._tighter(name, value)
+            return
+        most = self._dialect.most_items
+        if name == "minItems" and name in self._dialect.keywords and most is not None:
+            self._sent[name] = most  # the weaker bound still helps
+        self._lose(keyword, one)
+
+    def _integer_bound(self, name: str, value: Any) -> tuple[str, Any]:
+        """The same bound of integers, inclusive and whole where the dialect has only that."""
+        if name in self._dialect.keywords and self._dialect.bounds_of_numbers:
+            return name, value
+        match name:
+            case "exclusiveMinimum" if "minimum" in self._dialect.keywords:
+                return "minimum", math.floor(value) + 1
+            case "exclusiveMaximum" if "maximum" in self._dialect.keywords:
+                return "maximum", math.ceil(value) - 1
+            case "minimum":
+                return name, math.ceil(value)
+            case "maximum":
+                return name, math.floor(value)
+            case _:
+                return name, value
+
+    def _tighter(self, name: str, value: Any) -> Json:
+        other: Any = self._sent[name]
+        best: Json = max(other, value) if name == "minimum" else min(other, value)
+        return best
+
+    def _is_sent(self, name: str, value: Any, said: dict[str, Said]) -> bool:
+        dialect = self._dialect
+        if name not in dialect.keywords:
+            return False
+        if name in _BOUNDS:
+            return dialect.bounds_of_numbers or "number" not in self._types
+        match name:
+            case "pattern":
+                return dialect.sends_pattern(value)
+            case "format":
+                has_pattern = "pattern" in said and dialect.sends_pattern(said["pattern"].value)
+                is_alone = dialect.texts_combine or not has_pattern
+                return value in dialect.formats and is_alone
+            case "minLength" | "maxLength":
+                return dialect.texts_combine or not (
+                    ("pattern" in said and dialect.sends_pattern(said["pattern"].value))
+                    or ("format" in said and said["format"].value in dialect.formats)
+                )
+            case "minItems" | "maxItems":
+                return dialect.sends_count(name, value)
+            case _:
+                return True
+
+    def _lose(self, name: str, one: Said) -> None:
+        self.losses.append(Loss(one.where, name))
+        self.words.append(in_words(name, one.value))
+
+
+def check_known(flat: Flat, dialect: Dialect) -> None:
+    """Refuse what could be neither sent nor checked.
+
+    Raises:
+        SchemaRefused: a keyword that is unknown, or that needs to see what others have seen.
+    """
+    pairs = [*flat.said.items(), *flat.also]
+    for keyword, said in pairs:
+        if keyword not in LOSABLE | _READ_ELSEWHERE | _INERT and not is_annotation(keyword):
+            is_known = keyword in KEYWORDS
+            problem = "no wire has it" if is_known else "no such keyword is known"
+            raise SchemaRefused(dialect.name, said.where, keyword, problem)
+        if keyword == "pattern":
+            try:
+                re.compile(said.value)
+            except re.error:
+                problem = "no regular expression that Python can check"
+                raise SchemaRefused(dialect.name, said.where, keyword, problem) from None
