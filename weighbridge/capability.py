@@ -140,9 +140,10 @@ def with_fact(
         fact = replace(fact, checked=now)
     still = believed(known, now)
     older = still.get(feature)
-    if older is not None and _weight(older, now) > _weight(fact, now):
+    is_over = fact.expires is not None and fact.expires <= now
+    if is_over or (older is not None and _weight(older, now) > _weight(fact, now)):
         return still
-    return believed(MappingProxyType({**still, feature: fact}), now)
+    return MappingProxyType({**still, feature: fact})
 
 
 def _weight(fact: Fact, now: datetime) -> tuple[int, datetime]:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import delete
 
 from weighbridge.capability import Fact, Feature, Ledger, Origin, Status
 from weighbridge.providers.ledger import MemoryLedger
+from weighbridge.store.database import Database
+from weighbridge.store.ledger import CapabilityLedger
+from weighbridge.store.tables import capability_table
 
 NOW = datetime(2026, 11, 30, tzinfo=UTC)
 URL, MODEL, FEATURE = "https://h/v1", "m", Feature.LOGPROBS.value
@@ -51,7 +56,43 @@ def is_believed(fact: Fact, now: datetime) -> bool:
     return fact.expires is None or now < fact.expires
 
 
-pytestmark = pytest.mark.parametrize("make", [MemoryLedger])
+class Reopened:
+    """What one process wrote and another, begun later, reads."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._open = lambda: CapabilityLedger(database, clock)
+
+    def facts(self, base_url: str, model: str) -> Mapping[str, Fact]:
+        with closing(self._open()) as ledger:
+            return ledger.facts(base_url, model)
+
+    def record(self, base_url: str, model: str, feature: str, fact: Fact) -> None:
+        with closing(self._open()) as ledger:
+            ledger.record(base_url, model, feature, fact)
+
+
+@pytest.fixture(params=["memory", "database", "reopened"], scope="module")
+def make(request) -> Iterator[Make]:
+    """Makes an empty ledger."""
+    if request.param == "memory":
+        yield MemoryLedger
+        return
+    open_ledgers = []
+    with closing(Database("sqlite://")) as database:
+
+        def made(clock: Clock) -> Ledger:
+            while open_ledgers:
+                open_ledgers.pop().close()
+            with database.writing() as connection:
+                connection.execute(delete(capability_table))
+            if request.param == "reopened":
+                return Reopened(database, clock)
+            open_ledgers.append(CapabilityLedger(database, clock))
+            return open_ledgers[0]
+
+        yield made
+        for ledger in open_ledgers:
+            ledger.close()
 
 
 @given(fact=facts, days=st.integers(0, 4))
@@ -71,12 +112,12 @@ def test_weightier_fact_stands(make, older, newer):
     ledger = make(Clock())
     ledger.record(URL, MODEL, FEATURE, older)
     ledger.record(URL, MODEL, FEATURE, newer)
-    yields = is_believed(older, NOW) and weight(older) > weight(newer)
-    expected = older if yields else newer if is_believed(newer, NOW) else None
+    candidates = [fact for fact in (newer, older) if is_believed(fact, NOW)]  # of equals, the first
+    expected = max(candidates, key=weight, default=None)
     assert ledger.facts(URL, MODEL).get(FEATURE) == expected
 
 
-@given(some=st.lists(facts, max_size=4, unique_by=weight))
+@given(some=st.lists(facts, max_size=3, unique_by=weight))
 def test_order_of_arrival_decides_nothing(make, some):
     """Two processes that learn the same things in another order end up alike."""
     forever = [replace(fact, expires=None) for fact in some]
@@ -139,6 +180,8 @@ def test_same_object_comes_back_until_something_changes(make):
     """Whoever derives something from the facts need not compare them for every ticket."""
     clock = Clock()
     ledger = make(clock)
+    if isinstance(ledger, Reopened):
+        pytest.skip("two processes share no objects")
     assert ledger.facts(URL, MODEL) is ledger.facts(URL, MODEL)
     ledger.record(
         URL, MODEL, FEATURE, Fact(status=Status.SUPPORTED, expires=NOW + timedelta(days=1))

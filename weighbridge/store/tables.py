@@ -125,3 +125,20 @@ event_table = Table(
     Column("detail_json", JSON, nullable=False),
 )
 Index("ix_event_item_id", event_table.c.item_id)
+
+capability_table = Table(
+    "capabilities",
+    metadata,
+    Column("base_url", CleanText, primary_key=True),
+    Column("model", CleanText, primary_key=True),
+    Column("feature", CleanText, primary_key=True),
+    Column("status", Text, nullable=False),
+    Column("origin", Text, nullable=False),
+    Column("at_most", Double),
+    Column("value", CleanText),
+    Column("note", CleanText, nullable=False),
+    Column("source", CleanText, nullable=False),
+    Column("checked_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger),
+    Column("server", CleanText, nullable=False),
+)
