@@ -18,7 +18,9 @@ from loopback import Server, serving
 from stage import MemoryQueue, Stage, answer
 
 from weighbridge.providers.http import HttpProvider
+from weighbridge.providers.ledger import MemoryLedger
 from weighbridge.providers.openai import OpenAIAdapter
+from weighbridge.providers.profiles import named
 from weighbridge.router.gate import Gate
 from weighbridge.router.router import Router
 from weighbridge.schemas.task import Task
@@ -35,7 +37,14 @@ def server() -> Iterator[Server]:
 def real_router(server: Server) -> Router:
     """With nothing fake but the vendor."""
     base_url = f"http://127.0.0.1:{server.port}/ok"
-    provider = HttpProvider(name="ok", model="m", base_url=base_url, adapter=OpenAIAdapter())
+    provider = HttpProvider(
+        name="ok",
+        model="m",
+        base_url=base_url,
+        profile=named("openai"),
+        adapter=OpenAIAdapter(named("openai")),
+        ledger=MemoryLedger(),
+    )
     gate = Gate(without_evidence="accept")
     return Router([provider], MemoryQueue(), task=Task.triage(), gate=gate)
 

@@ -61,7 +61,8 @@ async def send(
             ) as response,
         ):
             body = bytearray()
-            async for chunk in response.aiter_raw():
+            is_packed = "content-encoding" in response.headers
+            async for chunk in response.aiter_raw() if is_packed else response.aiter_bytes():
                 body += chunk
                 if len(body) > MAX_BODY_BYTES:
                     return _unreadable(response, f"the body is larger than {MAX_BODY_BYTES} bytes")

@@ -295,8 +295,12 @@ class Task:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Changes with anything that changes what an answer means: prompt, schema, labels."""
-        canonical = json.dumps([self.system, self.asked_schema], sort_keys=True)
+        """Changes with anything that changes what an answer means: prompt, schema, labels, bias."""
+        parts: list[Any] = [self.system, self.asked_schema]
+        if self.logit_bias is not None:
+            by_token = {str(token): bias for token, bias in self.logit_bias.by_token.items()}
+            parts += [by_token, self.logit_bias.required]
+        canonical = json.dumps(parts, sort_keys=True)
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
     @cached_property
