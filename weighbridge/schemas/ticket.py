@@ -40,6 +40,7 @@ class Ticket(BaseModel):
         subject: plain text.
         body: plain text.
         metadata: JSON values that travel along unread.
+        local_only: it never leaves the machine: only providers on it are asked.
 
     In all texts line ends are LF, halves of surrogate pairs are joined, and U+FFFD stands for
     NUL and for halves that are alone.
@@ -51,6 +52,7 @@ class Ticket(BaseModel):
     subject: str = ""
     body: str = ""
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
+    local_only: bool = False
 
     @classmethod
     def of(cls, value: str | Mapping[str, Any] | Ticket, *, where: str = "ticket") -> Ticket:
