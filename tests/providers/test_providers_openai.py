@@ -1,4 +1,4 @@
-"""The OpenAI adapter: what it sends, and what it makes of everything that comes back."""
+"""What the OpenAI adapter makes of everything that comes back."""
 
 from __future__ import annotations
 
@@ -12,18 +12,11 @@ from wire import exchanges, replay, response
 
 from weighbridge.decision import FailureKind as Kind
 from weighbridge.providers.openai import OpenAIAdapter
-from weighbridge.providers.protocol import Failure, Reply, RequestOptions, TokenLogprob
-from weighbridge.schemas.plan import plan_openai
-from weighbridge.schemas.task import Prompt
+from weighbridge.providers.profiles import named
+from weighbridge.providers.protocol import Failure, Reply
 
 CANARY = "my card 4111 1111 was charged twice"
-ADAPTER = OpenAIAdapter()
-PLAN = plan_openai(
-    {"type": "object", "properties": {"category": {"enum": ["bug", "café"]}}, "required": []},
-    name="triage v1: café " + "x" * 80,
-)
-PROMPT = Prompt("Sort tickets.", "Zu teuer! 🙁")
-OPTIONS = RequestOptions(model="gpt-4.1-mini", max_output_tokens=64)
+ADAPTER = OpenAIAdapter(named("openai"))
 
 # Outcomes of the recordings, as weighbridge calls them; a success is a Reply.
 KINDS = {
@@ -41,73 +34,6 @@ KINDS = {
     "bad_request": Kind.CALLER_FAULT,
     "generation_failed": Kind.INVALID,
 }
-
-
-def sent(options=OPTIONS):
-    return json.loads(ADAPTER.build(PLAN, PROMPT, options).body)
-
-
-def test_a_request_asks_for_the_schema_strictly_and_for_logprobs():
-    """The whole request, so that a change of the wire format is seen."""
-    request = ADAPTER.build(PLAN, PROMPT, OPTIONS)
-    assert (request.method, request.path) == ("POST", "/chat/completions")
-    assert request.headers == {"content-type": "application/json", "accept": "application/json"}
-    assert json.loads(request.body) == {
-        "model": "gpt-4.1-mini",
-        "messages": [
-            {"role": "system", "content": "Sort tickets."},
-            {"role": "user", "content": "Zu teuer! 🙁"},
-        ],
-        "response_format": {
-            "type": "json_schema",
-            "json_schema": {
-                "name": ("triage_v1__caf__" + "x" * 80)[:64],
-                "strict": True,
-                "schema": PLAN.wire,
-            },
-        },
-        "max_completion_tokens": 64,
-        "logprobs": True,
-        "top_logprobs": 20,
-        "seed": 0,
-        "temperature": 0.0,
-    }
-
-
-@pytest.mark.parametrize(
-    ("options", "gone"),
-    [
-        (replace(OPTIONS, seed=None), {"seed"}),
-        (replace(OPTIONS, temperature=None), {"temperature"}),
-        (replace(OPTIONS, logprobs=False), {"logprobs", "top_logprobs"}),
-        (replace(OPTIONS, without=frozenset({"seed", "temperature"})), {"seed", "temperature"}),
-        (replace(OPTIONS, without=frozenset({"logprobs"})), {"logprobs", "top_logprobs"}),
-        (replace(OPTIONS, without=frozenset({"top_logprobs"})), {"logprobs", "top_logprobs"}),
-        (
-            replace(OPTIONS, without=frozenset({"max_completion_tokens", "max_tokens"})),
-            {"max_completion_tokens"},
-        ),
-    ],
-)
-def test_what_is_unset_or_refused_is_left_out(options, gone):
-    """And nothing else: no null, no default in its place."""
-    assert sent(options) == {key: value for key, value in sent().items() if key not in gone}
-
-
-def test_old_servers_get_the_old_name_of_the_token_limit():
-    """Ollama's /v1 and Mistral know `max_tokens` alone."""
-    body = sent(replace(OPTIONS, without=frozenset({"max_completion_tokens"})))
-    assert body["max_tokens"] == 64
-    assert "max_completion_tokens" not in body
-
-
-def test_a_provider_without_schemas_reads_the_schema():
-    """The schema is a semantic parameter: it changes its place and is never dropped."""
-    body = sent(replace(OPTIONS, without=frozenset({"response_format"})))
-    system = body["messages"][0]["content"]
-    assert "response_format" not in body
-    assert system.startswith("Sort tickets.\n\n")
-    assert json.loads(system[system.index("{") :]) == PLAN.wire
 
 
 def outcome_is_as_labelled(case):
@@ -167,6 +93,13 @@ def test_a_reply_carries_text_model_usage_and_the_vendors_word():
     [
         (answer(), None),
         (answer(finish="end_turn"), None),
+        (answer(finish="STOP"), None),
+        (answer(finish="eos_token"), None),
+        (answer(finish=""), None),  # Snowflake's, for models that are not OpenAI's
+        (answer(message={"tool_calls": None, "function_call": None}), None),
+        (answer(message={"tool_calls": []}), None),
+        (answer(message={"function_call": {"name": "", "arguments": ""}}), None),
+        (answer(message={"reasoning": "billing?", "reasoning_content": "billing?"}), None),
         (answer([{"type": "thinking", "thinking": []}, {"type": "text", "text": "{}"}]), None),
         (answer(message={"refusal": ""}), None),
         (answer(error=None, choice={"error": None}), None),
@@ -175,17 +108,30 @@ def test_a_reply_carries_text_model_usage_and_the_vendors_word():
         (answer(finish="length"), Kind.TRUNCATED),
         (answer("", finish="length"), Kind.TRUNCATED),
         (answer(finish="model_length"), Kind.TRUNCATED),
+        (answer(finish="MAX_TOKENS"), Kind.TRUNCATED),
+        (answer(finish="model_context_window_exceeded"), Kind.TRUNCATED),
+        ({"choices": [{"finish_reason": "length"}]}, Kind.TRUNCATED),
+        (answer(None, finish="length", message={"refusal": "I can"}), Kind.TRUNCATED),
+        (answer(finish="sensitive"), Kind.FILTERED),
+        ({"choices": [{"finish_reason": "content_filter", "message": None}]}, Kind.FILTERED),
         (answer(finish="content_filter"), Kind.FILTERED),
         (answer(None, finish="content_filter", message={"refusal": "no"}), Kind.FILTERED),
         (answer(finish="error"), Kind.TRANSIENT),
         (answer(finish="insufficient_system_resource"), Kind.TRANSIENT),
+        (answer(finish="network_error"), Kind.TRANSIENT),
+        (answer(finish="abort"), Kind.TRANSIENT),
         (answer(None, message={"refusal": "I cannot."}), Kind.REFUSAL),
         (answer([{"type": "refusal", "refusal": "I cannot."}]), Kind.REFUSAL),
+        (answer(message={"refusal": "I cannot."}), Kind.REFUSAL),
         # No positive stop, no acceptance.
         (answer(finish=None), Kind.INVALID),
-        (answer(finish=""), Kind.INVALID),
         (answer(finish="tool_calls"), Kind.INVALID),
         (answer(finish="weather"), Kind.INVALID),
+        (answer("", finish=""), Kind.INVALID),
+        (
+            answer([{"type": "thinking", "thinking": [{"type": "text", "text": "{}"}]}]),
+            Kind.INVALID,
+        ),
         (answer(finish=7), Kind.INVALID),
         (answer(""), Kind.INVALID),
         (answer(" \n"), Kind.INVALID),
@@ -194,6 +140,9 @@ def test_a_reply_carries_text_model_usage_and_the_vendors_word():
         ({"choices": []}, Kind.INVALID),
         ({"choices": None}, Kind.INVALID),
         ({"choices": [7]}, Kind.INVALID),
+        ({"choices": {"0": answer()["choices"][0]}}, Kind.INVALID),
+        ({"choices": "no", "message": {"role": "assistant", "content": "{}"}}, Kind.INVALID),
+        ({"choices": [{"finish_reason": "stop", "message": [7]}]}, Kind.INVALID),
         ({"choices": [{"finish_reason": "stop"}]}, Kind.INVALID),
         ({}, Kind.INVALID),
         ([], Kind.INVALID),
@@ -208,11 +157,96 @@ def test_a_reply_carries_text_model_usage_and_the_vendors_word():
         ({"error": {"message": "No.", "code": "insufficient_quota"}}, Kind.QUOTA),
         ({"error": "Unexpected endpoint or method. (GET /v2)"}, Kind.UNKNOWN),
         ({"object": "error", "message": "Slow down", "code": 429}, Kind.RATE_LIMIT),
+        ({"object": "error", "message": "Slow", "raw_status_code": 429}, Kind.RATE_LIMIT),
+        ({"code": "insufficient_quota", "error": "No."}, Kind.QUOTA),
+        ({"statusCode": 401, "message": "Unauthorized."}, Kind.CREDENTIAL),
+        ({"choices": None, "error": {"code": 503, "message": "No instance"}}, Kind.TRANSIENT),
+        (b"\n\n" + json.dumps({"error": {"code": 503}}).encode(), Kind.TRANSIENT),
     ],
 )
 def test_a_200_is_read_in_a_fixed_order(body, expected):
-    """Error, finish reason, refusal, text, stop: the order of routing.md; None is a reply."""
+    """Error, finish reason, refusal, text, documented end; None is a reply."""
     assert kind(body) is expected
+
+
+def called(*calls, finish="tool_calls", content=None, **message):
+    """An answer with calls of tools, each (name, arguments)."""
+    listed = [
+        {"id": f"call_{i}", "type": "function", "function": {"name": name, "arguments": arguments}}
+        for i, (name, arguments) in enumerate(calls)
+    ]
+    return answer(content, finish, message={"tool_calls": listed, **message})
+
+
+BUG = '{"category":"bug"}'
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (called(("answer", BUG)), BUG),
+        (called(("answer", BUG), finish="stop"), BUG),
+        (called(("answer", BUG), finish="function_call"), BUG),
+        (called(("answer", BUG), content=""), BUG),
+        (called(("answer", BUG), content="I will call the tool."), BUG),
+        (called(("weather", "{}"), ("answer", BUG), ("answer", "{}")), BUG),
+        (answer(None, message={"function_call": {"name": "answer", "arguments": BUG}}), BUG),
+        # Our tool is never the way round a bad end.
+        (called(("answer", BUG), finish="length"), Kind.TRUNCATED),
+        (called(("answer", BUG), finish="content_filter"), Kind.FILTERED),
+        (called(("answer", BUG), refusal="I cannot."), Kind.REFUSAL),
+        (called(("answer", BUG), finish=None), Kind.INVALID),
+        (called(("answer", BUG), finish="weather"), Kind.INVALID),
+        (called(("answer", "")), Kind.INVALID),
+        (called(("answer", None)), Kind.INVALID),
+        # Nobody offered these.
+        (called(("weather", BUG)), Kind.INVALID),
+        (called(("weather", BUG), finish="stop", content=BUG), Kind.INVALID),
+        (called(("Answer", BUG)), Kind.INVALID),
+        (called((7, BUG)), Kind.INVALID),
+        (answer(None, "tool_calls", message={"tool_calls": [7, {"function": 7}]}), Kind.INVALID),
+        (answer(None, "tool_calls", message={"tool_calls": {"0": 7}}), Kind.INVALID),
+    ],
+)
+def test_the_answer_is_what_our_tool_was_called_with(body, expected):
+    """The first call of ours; calls of other tools alone are no answer."""
+    outcome = ADAPTER.parse(response(200, body))
+    assert expected == (outcome.text if isinstance(outcome, Reply) else outcome.kind)
+
+
+def test_a_call_of_a_tool_that_nobody_offered_is_named_so():
+    """In our words: a name that a model invents can be anything."""
+    failure = ADAPTER.parse(response(200, called((CANARY, "{}"))))
+    assert failure.detail == (
+        "the model called a tool that it was not offered, finish reason tool_calls"
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments", ['{"p": 0.10000000000000000001}', '{"a": 1, "a": 2}', "{ }", '[1e400, "é"]']
+)
+def test_arguments_that_come_as_an_object_are_taken_as_they_were_written(arguments):
+    """Ollama's /v1 and others send JSON where OpenAI sends JSON in a string."""
+    body = json.dumps(called(("weather", {}), ("answer", "HERE")), ensure_ascii=False)
+    raw = body.replace('"HERE"', arguments).encode()
+    assert ADAPTER.parse(response(200, raw)).text == arguments
+
+
+def test_the_tool_that_counts_can_have_another_name():
+    """Whoever builds requests with it reads replies with it."""
+    other = replace(ADAPTER, tool="final_result")
+    assert other.parse(response(200, called(("final_result", BUG)))).text == BUG
+    assert other.parse(response(200, called(("answer", BUG)))).kind is Kind.INVALID
+
+
+def test_the_log_probabilities_are_those_of_the_answer():
+    """Not of the thoughts that were taken out of it; see the tests of their shapes."""
+    tokens = [{"token": t, "logprob": -0.5} for t in ("bug?", "</think>", "{", "}")]
+    body = answer("{}", choice={"logprobs": {"content": tokens}})
+    assert [token.token for token in ADAPTER.parse(response(200, body)).logprobs] == [b"{", b"}"]
+    older = {"tokens": ["{", "}"], "token_logprobs": [-1, -2], "top_logprobs": None}
+    body = answer("{}", choice={"logprobs": older})
+    assert [token.logprob for token in ADAPTER.parse(response(200, body)).logprobs] == [-1, -2]
 
 
 def test_waits_of_a_success_are_not_waits_of_the_error_inside():
@@ -230,51 +264,27 @@ def test_an_answer_that_does_not_count_was_paid_for():
 
 
 @pytest.mark.parametrize(
+    ("usage", "completion_tokens"),
+    [
+        ({"prompt_tokens": 61, "completion_tokens": 7, "total_tokens": 68}, 7),
+        ({"prompt_tokens": 61, "completion_tokens": 7, "total_tokens": 168}, 107),
+        ({"prompt_tokens": 61, "completion_tokens": 7, "total_tokens": 0}, 7),
+        ({"completion_tokens": 7, "total_tokens": 168}, 7),
+    ],
+)
+def test_thinking_that_is_counted_in_the_total_alone_was_written_too(usage, completion_tokens):
+    """xAI and Gemini leave it out of the completion, and bill it."""
+    reply = ADAPTER.parse(response(200, answer(usage=usage)))
+    assert reply.completion_tokens == completion_tokens
+
+
+@pytest.mark.parametrize(
     "usage", [None, 7, [], {"prompt_tokens": -1, "completion_tokens": True}, {"prompt_tokens": "9"}]
 )
 def test_usage_that_is_no_count_is_no_usage(usage):
     """Nobody is billed by a string."""
     reply = ADAPTER.parse(response(200, answer(usage=usage)))
     assert (reply.prompt_tokens, reply.completion_tokens) == (None, None)
-
-
-def logprobs_of(entries):
-    return ADAPTER.parse(response(200, answer(choice={"logprobs": {"content": entries}}))).logprobs
-
-
-def test_tokens_are_bytes_and_stand_ins_are_unknown():
-    """Half a character has bytes alone; -9999 is no probability; a rounding error is zero."""
-    entries = [
-        {"token": "\\xc3", "bytes": [195], "logprob": -0.5, "top_logprobs": []},
-        {"token": "é", "bytes": None, "logprob": 1e-6},
-        {
-            "token": "a",
-            "logprob": -9999.0,
-            "top_logprobs": [
-                {"token": "a", "bytes": [97], "logprob": -9999},
-                {"token": "b", "logprob": -1},
-                {"logprob": -2},
-            ],
-        },
-    ]
-    assert logprobs_of(entries) == (
-        TokenLogprob(token=b"\xc3", logprob=-0.5),
-        TokenLogprob(token="é".encode(), logprob=0.0),
-        TokenLogprob(token=b"a", logprob=None, top=((b"b", -1.0),)),
-    )
-
-
-@pytest.mark.parametrize("entries", [None, [], {}, "no", [None], [{"token": "a"}, {"bytes": [1]}]])
-def test_a_gap_in_the_tokens_is_no_list_of_tokens(entries):
-    """Behind a gap nothing could be aligned."""
-    assert logprobs_of(entries) is None
-
-
-@pytest.mark.parametrize("logprob", [None, "0", 3.0, True, {}, float("nan"), float("-inf")])
-def test_what_is_no_logprob_is_unknown(logprob):
-    """Unknown, neither 0 nor 1."""
-    [token] = logprobs_of([{"token": "a", "logprob": logprob}])
-    assert token.logprob is None
 
 
 wrong = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
@@ -303,6 +313,12 @@ values = st.recursive(
                     "detail",
                     "loc",
                     "object",
+                    "tool_calls",
+                    "function",
+                    "name",
+                    "arguments",
+                    "tokens",
+                    "token_logprobs",
                 ]
             ),
             inner,
@@ -333,6 +349,9 @@ def test_no_choice_is_an_exception(part, key):
         answer(CANARY, finish="length"),
         answer(error={"message": CANARY, "code": CANARY}),
         answer(choice={"error": CANARY}),
+        called((CANARY, CANARY), content=CANARY),
+        called(("answer", CANARY), finish="length"),
+        {"object": "error", "message": CANARY, "code": CANARY, "detail": CANARY},
         CANARY,
     ],
 )

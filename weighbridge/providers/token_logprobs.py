@@ -5,6 +5,8 @@ Nothing here becomes a probability: stand-ins for "unknown" would look like very
 
 from __future__ import annotations
 
+import bisect
+import itertools
 from collections.abc import Sequence
 
 from weighbridge.decision import Json
@@ -46,17 +48,19 @@ def of_answer(tokens: Sequence[TokenLogprob], text: str) -> tuple[TokenLogprob, 
     """
     joined = b"".join(token.token for token in tokens)
     answer = text.encode("utf-8", "surrogatepass").strip()
-    start = joined.rfind(answer)  # what comes before may have tried the answer out
-    if not answer or start < 0 or joined.strip() == answer:
+    if not answer or joined.strip() == answer:
         return tuple(tokens)
-    kept: list[TokenLogprob] = []
-    at = 0
-    for token in tokens:
-        begin, at = at, at + len(token.token)
-        if begin < start + len(answer) and at > start:
-            kept.append(token)
-    is_whole = b"".join(token.token for token in kept).strip() == answer
-    return tuple(kept) if is_whole else tuple(tokens)
+    bounds = list(itertools.accumulate((len(token.token) for token in tokens), initial=0))
+    # From the end: the thoughts may have tried the answer out.
+    for first, bound in reversed(list(enumerate(bounds[:-1]))):
+        spelling = tokens[first].token
+        start = bound + len(spelling) - len(spelling.lstrip())
+        if joined.startswith(answer, start):
+            end = start + len(answer)
+            last = bisect.bisect_left(bounds, end)
+            if not joined[end : bounds[last]].strip():
+                return tuple(tokens[first:last])
+    return tuple(tokens)
 
 
 def _entries(logprobs: dict[str, Json]) -> Json:
