@@ -14,6 +14,7 @@ from tiny_model import SPECIALS, tiny_tokenizer
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
 from weighbridge.errors import EngineError
+from weighbridge.local_engine import metered_jinja
 from weighbridge.local_engine.catalogue import cache_folder, locate
 from weighbridge.local_engine.chat_template import CHATML, ChatTemplate, Message
 from weighbridge.local_engine.models.convert import converted
@@ -270,6 +271,93 @@ def test_template_that_changes_texts_is_refused(expression):
 def test_template_that_fails_or_reaches_out_is_an_engine_error(source):
     with pytest.raises(EngineError, match="chat template"):
         ChatTemplate(source, tokenizer())
+
+
+DOUBLED = (
+    "{% set ns = namespace(x=START) %}{% for i in range(60) %}{% set ns.x = STEP %}{% endfor %}"
+)
+
+
+def doubling(start: str, step: str, end: str = "") -> str:
+    return DOUBLED.replace("START", start).replace("STEP", step) + end
+
+
+ENDLESS = {
+    "loops": "{% for a in range(99999) %}" * 3 + "{% endfor %}" * 3,
+    "loops that pass over everything": "{% for a in range(99999) %}"
+    "{% for b in range(99999) if false %}{% endfor %}{% endfor %}",
+    "macros": "{% macro m(n) %}{{ m(n + 1) }}{{ m(n + 1) }}{% endmacro %}{{ m(0) }}",
+    "two macros": "{% macro m(n) %}{% if n < 60 %}{{ m(n + 1) }}{{ m(n + 1) }}{% endif %}"
+    "{% endmacro %}{{ m(0) }}",
+    "recursion": "{% for a in [1, 2] recursive %}{{ loop([1, 2]) }}{% endfor %}",
+    "sums": doubling("'a'", "ns.x + ns.x"),
+    "sums of lists": doubling("[1]", "ns.x + ns.x"),
+    "joined": doubling("'a'", "ns.x ~ ns.x"),
+    "written": doubling("'a'", "ns.x | replace('a', 'aa')", "{{ ns.x }}"),
+    "replaced": doubling("'a' * 9", "ns.x.replace('', ns.x)"),
+    "replaced by name": doubling("'a'", "ns.x.replace(new=ns.x, old='')"),
+    "filter by name": doubling("'a'", "ns.x | replace(new=ns.x, s='', old='')"),
+    "list in list": doubling("[1]", "[ns.x, ns.x]", "{{ ns.x }}"),
+    "compared lists": doubling("[1]", "[ns.x, ns.x]", "{{ ns.x == ns.x }}"),
+    "dict in dict": doubling("{}", "{'a': ns.x, 'b': ns.x}", "{{ ns.x | tojson }}"),
+    "tuple in tuple": doubling("(1,)", "(ns.x, ns.x)", "{{ ns.x | string }}"),
+    "dict of names": doubling("1", "dict(a=ns.x, b=ns.x)", "{{ ns.x }}"),
+    "namespaces": doubling("1", "namespace(a=ns.x, b=ns.x)", "{{ ns.x }}{{ 1 // 0 }}"),
+    "set block": "{% set ns = namespace(x='a') %}{% for i in range(60) %}{% set y %}"
+    "{{ ns.x }}{{ ns.x }}{% endset %}{% set ns.x = y %}{% endfor %}",
+    "plain text": "{% for a in range(99999) %}" + "a" * 9999 + "{% endfor %}",
+    "power": "{{ 10 ** 999999999 }}",
+    "squares": doubling("3", "ns.x * ns.x"),
+    "times": "{{ 'a' * 99999999999 }}",
+    "list times": "{{ [0] * 99999999999 }}",
+    "percent": "{{ '%99999999999d' % 1 }}",
+    "format": "{{ '{:>99999999999}'.format(1) }}",
+    "format map": "{{ '{a:>99999999999}'.format_map({'a': 1}) }}",
+    "method by name": "{{ ('' | attr('format'))(1) }}",
+    "center": "{{ 'a'.center(99999999999) }}",
+    "ljust": "{{ 'a' | string | map('ljust') }}{{ 'a'.ljust(99999999999) }}",
+    "expandtabs": "{{ '\t'.expandtabs(99999999999) }}",
+    "bytes": "{{ (5).to_bytes(99999999999, 'big') }}",
+    "dict keys": "{{ dict.fromkeys(range(99999)) }}",
+    "center filter": "{{ 'a' | center(99999999999) }}",
+    "indent filter": "{{ 'a\na' | indent(99999999999) }}",
+    "batch filter": "{{ [1] | batch(99999999999, 1) | list }}",
+    "json": "{{ [1] | tojson(indent=99999999999) }}",
+    "join": "{{ range(99999) | join('a' ~ range(99999) | list | string) }}",
+    "join method": "{{ ('a' ~ range(99999) | list).join(range(99999) | map('string')) }}",
+    "deep": "{{ " + "(" * 3000 + "1" + ")" * 3000 + " }}",
+    "blocks": "{% for a in messages %}" * 30 + "{% endfor %}" * 30,
+    "long number": "{{ " + "9" * 5000 + " }}",
+    "long": " " * 300_000,
+}
+
+
+@pytest.mark.parametrize("source", ENDLESS.values(), ids=ENDLESS)
+def test_template_without_end_or_measure_is_an_engine_error(source, monkeypatch):
+    """After a few seconds at most, here a tenth of it, and before it has filled memory."""
+    monkeypatch.setattr(metered_jinja, "BUDGET_NS", metered_jinja.BUDGET_NS // 10)
+    with pytest.raises(EngineError, match=r"chat template (fails|cannot be read)"):
+        ChatTemplate(source + "{% for m in messages %}{{ m.content }}{% endfor %}", tokenizer())
+
+
+def test_long_conversation_is_within_what_a_template_may_do():
+    """Far more turns than any model reads."""
+    turns = [Message("assistant" if i % 2 else "user", "a") for i in range(401)]
+    asking = (
+        "{% for m in messages %}{% if loop.index0 == messages | length - 1 %}<s>{% endif %}"
+        "{% if messages[loop.index0:] | first == m %}{{ m.content }}{% endif %}{% endfor %}"
+    )
+    for template in (ZEPHYR, LLAMA2, LLAMA3, asking):
+        assert len(chat(template).render(turns)) > 400
+
+
+def test_words_of_a_template_are_short_and_printable():
+    """A message is printed on somebody's terminal."""
+    source = "{{ raise_exception('\x1b[2J\x07' + 'ab' | replace('a', '" + "b" * 9999 + "')) }}"
+    with pytest.raises(EngineError) as caught:
+        ChatTemplate(source, tokenizer())
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 300
 
 
 def test_conversation_that_the_template_refuses_is_an_engine_error():

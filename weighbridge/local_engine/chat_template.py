@@ -82,6 +82,7 @@ class ChatTemplate:
         self._render_source = compile_template(
             template or CHATML, {"bos_token": bos_token, "eos_token": eos_token}, now
         )
+        self._last_frame: tuple[str, _Frame] | None = None
         self._has_system_role = True
         try:
             self._frame("system")
@@ -121,6 +122,13 @@ class ChatTemplate:
         return self._encode(self._frame(system).after)
 
     def _frame(self, system: str) -> _Frame:
+        """What surrounds a ticket; kept, since every ticket of a task asks three times."""
+        kept = self._last_frame
+        if kept is None or kept[0] != system:
+            self._last_frame = kept = system, self._new_frame(system)
+        return kept[1]
+
+    def _new_frame(self, system: str) -> _Frame:
         messages = [*([Message("system", system)] if system else []), Message("user", "ticket")]
         texts = [message.content for message in messages]
         pieces = self._pieces(messages)
