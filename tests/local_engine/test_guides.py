@@ -90,7 +90,7 @@ def test_end_of_text_spells_nothing_whatever_its_bytes() -> None:
     closing = guides.free("bu", max_tokens=0).bind(named)
     assert 2 not in closing.forced(closing.init())
     with pytest.raises(TaskInvalid, match="no tokens"):
-        guides.soft(by_text={"bu": 1.0}).bind(named)
+        guides.soft(by_text={"bu": 1.0}).bind(TableVocabulary([b"b", b"bu"], eos_ids={1}))
 
 
 def test_a_refused_token_is_named_and_the_text_is_not() -> None:

@@ -13,14 +13,15 @@ from tokenizers import Tokenizer
 from weighbridge.errors import ModelCorrupt
 from weighbridge.local_engine.catalogue import cache_folder, locate, model_folder
 from weighbridge.local_engine.models.convert import converted
-from weighbridge.local_engine.tokenizer import ByteTokenizer, read_tokenizer
+from weighbridge.local_engine.tokenizer import read_tokenizer
+from weighbridge.local_engine.vocabulary import TableVocabulary, Vocabulary
 
 TINY = tiny_tokenizer()
 # Two characters that stand for a byte each: "é" is C3 A9, and C3 is gone; so is the byte 04.
 LACKING = tiny_tokenizer(missing=["Ã", "Ą"])
 
 
-def spelled(tokenizer: ByteTokenizer, ids: list[int]) -> bytes:
+def spelled(tokenizer: Vocabulary, ids: list[int]) -> bytes:
     return b"".join(tokenizer.token_bytes[i] for i in ids)
 
 
@@ -69,6 +70,21 @@ def test_tokens_that_may_spell_a_text_first(text):
         if b and (b.startswith(text) or text.startswith(b))
     ]
     assert TINY.consistent_with(text) == consistent
+
+
+@given(text=st.text("ab.", max_size=8))
+def test_list_of_tokens_spells_by_the_longest_and_never_ends_an_answer(text):
+    """Of two tokens with the same bytes by the first; what ends an answer may itself have bytes."""
+    words = TableVocabulary([b"a", b"b", b"ab", b"ab", b".", b"."], eos_ids={4})
+    ids = words.encode(text)
+    assert spelled(words, ids) == text.encode()
+    assert {3, 4}.isdisjoint(ids)
+    assert len(ids) == len(text) - text.count("ab")
+
+
+def test_long_text_is_spelled_in_time_that_grows_with_it():
+    """Prefixes of the whole rest at each token would take hours."""
+    assert TableVocabulary([b"a", b"aa", b""], {2}).encode("a" * 200_001) == [1] * 100_000 + [0]
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b'{"model": {}}', b"\xff\xfe"])

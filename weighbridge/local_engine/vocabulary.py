@@ -60,11 +60,13 @@ class ByteIndex:
 
     def __init__(self, token_bytes: Sequence[bytes]) -> None:
         self._sorted = sorted((token, i) for i, token in enumerate(token_bytes) if token)
+        self._longest = max((len(token) for token, _ in self._sorted), default=0)
 
     def starting_with(self, prefix: bytes) -> list[int]:
         """See `Vocabulary.starting_with`."""
         ids = []
-        for token, token_id in self._sorted[bisect_left(self._sorted, (prefix, -1)) :]:
+        for at in range(bisect_left(self._sorted, (prefix, -1)), len(self._sorted)):
+            token, token_id = self._sorted[at]
             if not token.startswith(prefix):
                 break
             ids.append(token_id)
@@ -73,9 +75,16 @@ class ByteIndex:
     def consistent_with(self, text: bytes) -> list[int]:
         """See `Vocabulary.consistent_with`."""
         ids = set(self.starting_with(text))
-        for end in range(1, len(text)):
+        for end in range(1, min(len(text), self._longest + 1)):
             ids.update(self._by_bytes.get(text[:end], ()))
         return sorted(ids)
+
+    def longest_at(self, text: bytes, start: int) -> int | None:
+        """The longest token that is there in a text, the first of those of equal bytes."""
+        for end in range(min(len(text), start + self._longest), start, -1):
+            if found := self._by_bytes.get(text[start:end]):
+                return found[0]
+        return None
 
     @cached_property
     def _by_bytes(self) -> dict[bytes, list[int]]:
@@ -105,9 +114,11 @@ class TableVocabulary:
             raise ValueError("eos_ids must name at least one of the tokens")
         self.token_bytes, self.eos_ids = tuple(tokens), frozenset(eos_ids)
         self.vocab_size = len(self.token_bytes)
-        self._index = ByteIndex(self.token_bytes)
-        self.starting_with = self._index.starting_with
-        self.consistent_with = self._index.consistent_with
+        index = ByteIndex(self.token_bytes)
+        self.starting_with, self.consistent_with = index.starting_with, index.consistent_with
+        # What ends an answer may have bytes in the list, but no text may become it.
+        ends = self.eos_ids
+        self._words = ByteIndex([b"" if i in ends else t for i, t in enumerate(self.token_bytes)])
 
     def encode(self, text: str) -> list[int]:
         """Longest token first, from the left.
@@ -115,14 +126,11 @@ class TableVocabulary:
         Raises:
             ValueError: no token fits somewhere.
         """
-        data, ids = text.encode(), list[int]()
-        while data:
-            fitting = [
-                i for i in self.consistent_with(data) if data.startswith(self.token_bytes[i])
-            ]
-            if not fitting:
+        data, at, ids = text.encode(), 0, list[int]()
+        while at < len(data):
+            best = self._words.longest_at(data, at)
+            if best is None:
                 raise ValueError("the vocabulary cannot spell the text")
-            best = max(fitting, key=lambda i: (len(self.token_bytes[i]), -i))
             ids.append(best)
-            data = data[len(self.token_bytes[best]) :]
+            at += len(self.token_bytes[best])
         return ids
