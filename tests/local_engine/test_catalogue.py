@@ -44,7 +44,7 @@ def test_file_or_folder_may_stand_for_a_model(tmp_path):
     assert locate(str(tmp_path), "generator") == tmp_path  # its weights may be in several files
 
 
-@pytest.mark.parametrize("name", ["", "nothing", "../models", "/"])
+@pytest.mark.parametrize("name", ["", "nothing", "../models", "/", "~nobody", "a" * 5000, "\0"])
 def test_anything_else_is_unknown(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ModelUnknown):

@@ -6,6 +6,7 @@ Models come from the package index as wheels, are never installed, and are kept 
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -110,11 +111,13 @@ def locate(name: str, role: Role) -> Path:
         if not is_pulled(model):
             raise ModelMissing(name, str(model_folder(name)))
         return model_folder(name) / model.main
-    path = Path(name).expanduser()
-    if role == "generator" and (path / "config.json").is_file():
-        return path
-    if role == "encoder" and (path / "model.safetensors").is_file():
-        return path / "model.safetensors"
-    if path.is_file():
-        return path
+    # Of no such home, of a name too long for a path, or of a folder that must not be looked into.
+    with contextlib.suppress(OSError, RuntimeError):
+        path = Path(name).expanduser()
+        if role == "generator" and (path / "config.json").is_file():
+            return path
+        if role == "encoder" and (path / "model.safetensors").is_file():
+            return path / "model.safetensors"
+        if path.is_file():
+            return path
     raise ModelUnknown(name, tuple(k for k, known in KNOWN_MODELS.items() if known.role == role))
