@@ -88,6 +88,32 @@ def test_damaged_encoder_is_corrupt(models, tmp_path, name, content):
 
 
 @pytest.mark.models
+@pytest.mark.parametrize("damage", ["missing", "narrow", "few words", "few positions", "nan"])
+def test_encoder_whose_weights_do_not_fit_is_corrupt_when_it_is_loaded(models, tmp_path, damage):
+    """Not only when the first ticket comes."""
+    from safetensors.torch import load_file, save_file
+
+    folder = tmp_path / "encoder"
+    shutil.copytree(locate("all-minilm-l6-v2", "encoder").parent, folder)
+    weights = load_file(folder / "model.safetensors")
+    name = "encoder.layer.5.output.dense.weight"
+    match damage:
+        case "missing":
+            del weights[name]
+        case "narrow":
+            weights[name] = weights[name][:, :-1].contiguous()
+        case "few words" | "few positions":
+            table = "word" if damage == "few words" else "position"
+            name = f"embeddings.{table}_embeddings.weight"
+            weights[name] = weights[name][:120].contiguous()
+        case "nan":
+            weights[name].fill_(torch.nan)
+    save_file(weights, folder / "model.safetensors")
+    with pytest.raises(ModelCorrupt, match="encoder"):
+        Encoder.load(folder / "model.safetensors")
+
+
+@pytest.mark.models
 def test_control_tokens_in_a_text_are_plain_text(encoder):
     """A ticket that spells [SEP] or [CLS] ends and begins nothing."""
     plain, tagged = encoder.embed(["[ SEP ] my card", "[SEP] my card"])

@@ -72,7 +72,7 @@ class Encoder:
             config = json.loads((path.parent / "config.json").read_text("utf-8"))
             tokenizer = read_tokenizer(path.parent / "tokenizer.json")
             weights = load_file(path)
-            return cls(
+            encoder = cls(
                 EncoderConfig(
                     num_layers=config["num_hidden_layers"],
                     num_heads=config["num_attention_heads"],
@@ -82,9 +82,18 @@ class Encoder:
                 tokenizer,
                 fingerprint=f"{path.resolve()}:{path.stat().st_size}:{path.stat().st_mtime_ns}",
             )
-        except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
+            encoder._try_out()
+        except (
+            OSError,
+            SafetensorError,
+            RuntimeError,
+            ValueError,
+            LookupError,
+            TypeError,
+        ) as error:
             problem = f"not a sentence encoder ({type(error).__name__})"
             raise ModelCorrupt(str(path), problem) from None
+        return encoder
 
     @torch.inference_mode()
     def embed(self, texts: Sequence[str]) -> Tensor:
@@ -105,6 +114,15 @@ class Encoder:
             )
         assert isinstance(sums, Tensor)
         return F.normalize(sums, dim=-1)
+
+    def _try_out(self) -> None:
+        """Raises whatever a first text would: a missing tensor, say, or one of another shape."""
+        words = self._weights["embeddings.word_embeddings.weight"]
+        positions = self._weights["embeddings.position_embeddings.weight"]
+        if self._tokenizer.get_vocab_size() > len(words) or len(positions) < WINDOW_TOKENS:
+            raise ValueError("fewer embeddings than tokens or positions")
+        if not bool(self.embed([""]).isfinite().all()):
+            raise ValueError("vectors that are not finite")
 
     def _windows(self, text: str) -> list[list[int]]:
         start, *inner, end = self._tokenizer.encode(text).ids
