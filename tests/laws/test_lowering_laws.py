@@ -42,6 +42,15 @@ some = settings(
 )
 
 
+# Definitions of which each ends only where the next one does.
+CHAIN = {
+    "$ref": "#/$defs/x",
+    "$defs": {
+        "x": {"type": "object", "properties": {"a": {"$ref": "#/$defs/y"}}, "required": ["a"]},
+        "y": {"type": "object", "properties": {"a": {"$ref": "#/$defs/z"}}, "required": ["a"]},
+        "z": {"type": "null"},
+    },
+}
 DIGITS = TableVocabulary([*(char.encode() for char in "0123456789.-"), b""], {12})
 
 
@@ -80,6 +89,7 @@ def check_keywords(schema: Any) -> None:
 @example({"anyOf": [{"const": 1}, {"const": True}]}, [1, True])
 @example({"oneOf": [{"anyOf": [{"const": 1}, {"const": True}]}, {"const": True}]}, [1, True])
 @example({"minimum": 2, "exclusiveMinimum": -(2**60)}, [1, 2])
+@example(CHAIN, [{"a": {"a": None}}, {"a": None}])
 @example({"properties": {"é": {}}, "propertyNames": {"pattern": r"^\W$"}}, [{"é": 1}])
 def test_lowered_schema_takes_the_same_values(schema: Any, instances: list[Any]) -> None:
     """What is lowered at all means exactly what it meant."""
