@@ -206,8 +206,9 @@ def main() -> None:
         name: measure(track(cases, name, console=console, transient=True), vocabulary)
         for name, cases in files
     }
-    _print(tallies)
-    finish({name: summary(tally) for name, tally in tallies.items()}, as_json=options.json)
+    summaries = {name: summary(tally) for name, tally in tallies.items()}
+    _print(summaries)
+    finish(summaries, as_json=options.json)
 
 
 def summary(tally: Tally) -> dict[str, Any]:
@@ -235,8 +236,7 @@ def summary(tally: Tally) -> dict[str, Any]:
     }
 
 
-def _print(tallies: dict[str, Tally]) -> None:
-    summaries = {name: summary(tally) for name, tally in tallies.items()}
+def _print(summaries: dict[str, dict[str, Any]]) -> None:
     show(
         "schemas and instances; the instances are those of compiled schemas",
         ("file", "schemas", "compiled", "valid rejected", "invalid accepted"),
@@ -280,13 +280,15 @@ def _print(tallies: dict[str, Tally]) -> None:
             for name, s in summaries.items()
         ],
     )
-    refusals: Counter[str] = sum((tally.refused_by for tally in tallies.values()), Counter())
+    refusals: Counter[str] = Counter()
+    for s in summaries.values():
+        refusals.update(s["refused_by"])
     show(
         "refused, by keyword",
         ("keyword", "schemas"),
         [(keyword or "(none)", str(count)) for keyword, count in refusals.most_common(10)],
     )
-    wrong = [name for tally in tallies.values() for name in tally.invalid_accepted]
+    wrong = [name for s in summaries.values() for name in s["invalid_accepted"]]
     if wrong:
         show("invalid, but accepted", ("instance",), [(name,) for name in wrong])
 
