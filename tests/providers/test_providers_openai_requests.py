@@ -16,11 +16,12 @@ from openai_request_schemas import SPEAKERS
 
 from weighbridge.capability import Feature
 from weighbridge.providers import profiles
+from weighbridge.providers.asking import Wishes, approach, options
 from weighbridge.providers.openai import OpenAIAdapter
 from weighbridge.providers.profiles import Profile, named, of_url
 from weighbridge.providers.protocol import RequestOptions, Thinking
 from weighbridge.schemas.plan import plan_openai
-from weighbridge.schemas.task import Prompt
+from weighbridge.schemas.task import Prompt, Task
 
 PLAN = plan_openai(
     {"type": "object", "properties": {"category": {"enum": ["bug", "café"]}}, "required": []},
@@ -40,12 +41,12 @@ MODES = ("native", "tool", "json_mode", "prompted")
 BIASES = {"": [{}], "ids": [{}, {50256: -100.0}], "texts": [{}, {"bug": 5, 50256: -1.5}]}
 
 
-def request(profile, options=OPTIONS, plan=PLAN):
-    return OpenAIAdapter(named(profile)).build(plan, PROMPT, options)
+def request(profile, wanted=OPTIONS, plan=PLAN):
+    return OpenAIAdapter(named(profile)).build(plan, PROMPT, wanted)
 
 
-def sent(profile, options=OPTIONS, plan=PLAN, **changed):
-    return json.loads(request(profile, replace(options, **changed), plan).body)
+def sent(profile, wanted=OPTIONS, plan=PLAN, **changed):
+    return json.loads(request(profile, replace(wanted, **changed), plan).body)
 
 
 def system(body):
@@ -259,12 +260,44 @@ def test_every_request_is_one_that_the_vendor_documents(name):
     validator = Draft202012Validator(SPEAKERS[name].schema)
     dialects = (PLAN, replace(PLAN, dialect="prompt"), replace(PLAN, dialect=named(name).dialect))
     seen = set()
-    for number, options in enumerate(combinations(name)):
-        body = request(name, options, dialects[number % 3]).body
+    for number, wanted in enumerate(combinations(name)):
+        body = request(name, wanted, dialects[number % 3]).body
         if body not in seen:
             seen.add(body)
             validator.validate(json.loads(body))
     assert len(seen) > 10
+
+
+# What is tried though no document of the vendor's names it; may only become less.
+UNDOCUMENTED = {
+    "gemini_openai_compat": {"seed"},
+    "lm_studio": {"max_completion_tokens"},
+    "fireworks": {"max_completion_tokens"},
+}
+
+
+@pytest.mark.parametrize("thinking", [None, "off", "low", "medium", "high"])
+@pytest.mark.parametrize("name", sorted(SPEAKERS))
+def test_what_a_provider_is_believed_to_take_is_what_its_vendor_documents(name, thinking):
+    """Declared facts, profile and adapter together, as a first request to anybody is made."""
+    profile, task, wishes = named(name), Task.triage(), Wishes(thinking=thinking)
+    validator = Draft202012Validator(SPEAKERS[name].schema)
+    for model in (*SPEAKERS[name].models, "gpt-4.1-mini", "gpt-5.6-terra", "o3"):
+        facts = profile.declared(model)
+        way = approach(task, profile, facts, wishes)
+        wanted = options(way, task, profile, model, facts, wishes)
+        body = json.loads(OpenAIAdapter(profile).build(way.schema, PROMPT, wanted).body)
+        for field in UNDOCUMENTED.get(name, ()):
+            body.pop(field, None)
+        validator.validate(body)
+
+
+def test_deepseek_is_told_not_to_think_where_it_is_forced_to_call():
+    """It thinks by default, and refuses both together; an explicit wish is still obeyed."""
+    for wish, kind in ((None, "disabled"), ("off", "disabled"), ("low", "enabled")):
+        body = sent("deepseek_beta", logit_bias={}, mode="tool", thinking=wish)
+        assert body["thinking"] == {"type": kind}
+    assert "thinking" not in sent("deepseek_beta", logit_bias={}, mode="json_mode", thinking=None)
 
 
 @pytest.mark.parametrize("name", sorted(SPEAKERS))
@@ -272,8 +305,8 @@ def test_a_misspelt_field_is_in_no_vendors_documents(name):
     """So the test above can fail: every key of ours, at every level, is checked by its name."""
     validator = Draft202012Validator(SPEAKERS[name].schema)
     for mode in SPEAKERS[name].modes:
-        options = list(combinations(name))[-1]
-        body = sent(name, replace(options, mode=mode))
+        fullest = list(combinations(name))[-1]
+        body = sent(name, replace(fullest, mode=mode))
         validator.validate(body)
         for path in key_paths(body):
             assert not validator.is_valid(misspelt(body, path)), path

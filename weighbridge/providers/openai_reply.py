@@ -14,8 +14,8 @@ from weighbridge.providers.raw_json import as_sent
 from weighbridge.providers.token_logprobs import of_answer, read_logprobs
 
 # The vendors' words, in lower case. "eos" is Together's; "eos_token" and "stop_sequence" are those
-# of Hugging Face's servers; Snowflake leaves the word empty for models that are not OpenAI's: a cut
-# object is no JSON, and nothing is ever repaired, so this lets no truncated answer through.
+# of Hugging Face's servers; some leave the word empty. That lets no truncated answer through: a cut
+# object is no JSON, and nothing is ever repaired.
 _COMPLETE = frozenset({"stop", "end_turn", "eos", "eos_token", "stop_sequence", ""})
 _CALLED = frozenset({"tool_calls", "function_call"})
 _UNFINISHED: Mapping[str, FailureKind] = {
