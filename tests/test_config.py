@@ -4,8 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from weighbridge.config import build_provider, build_router, build_task, open_queue, read_key
+from weighbridge.config import (
+    build_provider,
+    build_router,
+    build_task,
+    endpoint,
+    open_queue,
+    read_key,
+)
 from weighbridge.errors import ConfigError, QueueUnavailable
+from weighbridge.providers.ledger import MemoryLedger
 from weighbridge.settings import load_settings
 
 CANARY = "sk-canary-0123456789"
@@ -30,7 +38,7 @@ def test_key_comes_from_the_environment_or_a_file(tmp_path, monkeypatch):
         key = read_key(named)
         assert key is not None
         assert key.get_secret_value() == CANARY
-        assert CANARY not in f"{key!r} {named!r} {vars(build_provider(named))!r}"
+        assert CANARY not in f"{key!r} {named!r} {vars(build_provider(named, MemoryLedger()))!r}"
     assert read_key(chosen()) is None
 
 
@@ -144,3 +152,40 @@ def test_key_file_is_read_relative_to_home(tmp_path, monkeypatch):
     key = read_key(chosen(api_key_file="~/key"))
     assert key is not None
     assert key.get_secret_value() == CANARY
+
+
+@pytest.mark.parametrize(
+    ("changes", "profile", "base_url"),
+    [
+        ({"base_url": "https://api.groq.com/openai/v1"}, "groq", "https://api.groq.com/openai/v1"),
+        ({"base_url": "http://localhost:9/v1"}, "openai_compatible", "http://localhost:9/v1"),
+        ({"base_url": None, "profile": "mistral"}, "mistral", "https://api.mistral.ai/v1"),
+        (
+            {"base_url": "https://proxy.test/v1", "profile": "vllm"},
+            "vllm",
+            "https://proxy.test/v1",
+        ),
+        (
+            {"kind": "anthropic", "base_url": None},
+            "anthropic",
+            "https://api.anthropic.com",
+        ),
+    ],
+)
+def test_speaker_is_the_one_that_is_named_or_known_by_its_address(changes, profile, base_url):
+    found, address = endpoint(chosen(**changes))
+    assert (found.name, address) == (profile, base_url)
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "words"),
+    [
+        ({"profile": "grok"}, "profile", "the nearest is 'groq'"),
+        ({"kind": "gemini", "profile": "groq"}, "profile", "no profile 'groq'"),
+        ({"base_url": None}, "base_url", "has no address of its own"),
+    ],
+)
+def test_speaker_that_nobody_knows_is_an_error_that_names_the_nearest(changes, key, words):
+    with pytest.raises(ConfigError, match=words) as error:
+        endpoint(chosen(**changes))
+    assert error.value.key == key

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import os
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from weighbridge.providers.protocol import Provider
     from weighbridge.review.queue import ReviewQueue
     from weighbridge.router.router import Router
+    from weighbridge.store.database import Database
+    from weighbridge.store.ledger import CapabilityLedger
 
 
 def build_task(settings: Settings) -> Task:
@@ -52,20 +56,32 @@ def open_queue(settings: Settings) -> ReviewQueue:
         QueueUnavailable: the database cannot be opened.
     """
     from weighbridge.review.queue import ReviewQueue
-    from weighbridge.store.database import Database
 
-    return ReviewQueue(Database(settings.review.database or default_database()))
+    return ReviewQueue(open_database(settings))
 
 
-def open_ledger(settings: Settings) -> Ledger:
-    """Where capabilities that were probed or learned are kept: beside the review queue.
+@contextmanager
+def open_ledger(settings: Settings) -> Iterator[CapabilityLedger]:
+    """What was probed and learned of endpoints, written down when the block ends.
 
     Raises:
         QueueUnavailable: the database cannot be opened.
     """
-    from weighbridge.providers.ledger import MemoryLedger
+    from weighbridge.store.ledger import CapabilityLedger
 
-    return MemoryLedger()
+    with closing(open_database(settings)) as database, closing(CapabilityLedger(database)) as it:
+        yield it
+
+
+def open_database(settings: Settings) -> Database:
+    """The database of queue and ledger.
+
+    Raises:
+        QueueUnavailable: it cannot be opened.
+    """
+    from weighbridge.store.database import Database
+
+    return Database(settings.review.database or default_database())
 
 
 def default_database() -> str:
@@ -76,24 +92,36 @@ def default_database() -> str:
 
 def build_router(settings: Settings) -> Router:
     """Put a router together; see `Router.from_config`."""
-    from weighbridge.providers.local import LocalProvider
+    from weighbridge.review.queue import ReviewQueue
     from weighbridge.router.gate import Gate
     from weighbridge.router.router import Router
+    from weighbridge.store.ledger import CapabilityLedger
 
-    ledger = open_ledger(settings)
-    providers = [build_provider(chosen, ledger) for chosen in settings.asked]
+    with ExitStack() as on_error:
+        database = on_error.enter_context(closing(open_database(settings)))
+        ledger = on_error.enter_context(closing(CapabilityLedger(database)))
+        router = Router(
+            _checked([build_provider(chosen, ledger) for chosen in settings.asked]),
+            ReviewQueue(database),
+            ledger=ledger,
+            task=build_task(settings),
+            gate=Gate(**settings.gate.model_dump()),
+            deadline_s=settings.router.deadline,
+            max_attempts=settings.router.max_attempts,
+        )
+        on_error.pop_all()  # from here on the router closes them
+        return router
+
+
+def _checked(providers: list[Provider]) -> list[Provider]:
+    """The same, if there is one that may answer: better an error now than no answers."""
+    from weighbridge.providers.local import LocalProvider
+
     local = [provider for provider in providers if isinstance(provider, LocalProvider)]
-    if len(local) == len(providers):  # better an error now than no answers
+    if len(local) == len(providers):
         for provider in local:
             provider.check()
-    return Router(
-        providers,
-        open_queue(settings),
-        task=build_task(settings),
-        gate=Gate(**settings.gate.model_dump()),
-        deadline_s=settings.router.deadline,
-        max_attempts=settings.router.max_attempts,
-    )
+    return providers
 
 
 def read_key(chosen: RemoteSettings) -> SecretStr | None:

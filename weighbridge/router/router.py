@@ -38,6 +38,14 @@ from weighbridge.schemas.ticket import Ticket
 TicketSource = str | Mapping[str, Any] | Ticket
 
 
+class Closable(Protocol):
+    """What is closed with the router."""
+
+    def close(self) -> None:
+        """Let go of what it holds; harmless when repeated."""
+        ...
+
+
 class Queue(Protocol):
     """Where decisions wait for a person."""
 
@@ -63,6 +71,7 @@ class Router:
         providers: best first.
         queue: for what a person must judge.
         task: what `triage` asks.
+        ledger: what the providers share; closed with the router, before the queue.
         gate: thresholds of acceptance.
         deadline_s: for one ticket, over all retries and providers.
         max_attempts: requests for one ticket, over all providers.
@@ -78,6 +87,7 @@ class Router:
         *,
         task: Task,
         gate: Gate,
+        ledger: Closable | None = None,
         deadline_s: float = 30.0,
         max_attempts: int = 8,
         clock: Callable[[], float] = time.monotonic,
@@ -85,7 +95,7 @@ class Router:
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self.task, self.gate = task, gate
-        self._providers, self._queue = tuple(providers), queue
+        self._providers, self._queue, self._ledger = tuple(providers), queue, ledger
         self._deadline_s, self._clock = deadline_s, clock
         self._loop = AttemptLoop(
             self._providers,
@@ -229,6 +239,8 @@ class Router:
             self._background.stop()
         for provider in self._providers:
             provider.close()
+        if self._ledger is not None:
+            self._ledger.close()
         self._queue.close()
 
     async def aclose(self) -> None:
