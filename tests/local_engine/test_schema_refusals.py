@@ -145,6 +145,7 @@ def test_pointer_leads_to_the_part_to_blame(
         ({"not": {"pattern": "^a"}}, "/not", "pattern"),
         ({"not": {"properties": {"a": {"multipleOf": 2}}}}, "/not/properties/a", "multipleOf"),
         ({"not": {"type": "integer"}}, "/not", "type"),
+        ({"not": {"maximum": 2**60}}, "/not", "maximum"),
         ({"not": {"enum": [[1]]}}, "/not", "enum"),
         ({"not": {"$ref": "#"}}, "", "$ref"),
         ({"if": {"format": "date"}, "then": {"minLength": 1}}, "/if", "format"),
