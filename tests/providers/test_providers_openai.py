@@ -129,6 +129,10 @@ def test_a_reply_carries_text_model_usage_and_the_vendors_word():
         (answer(finish="weather"), Kind.INVALID),
         (answer("", finish=""), Kind.INVALID),
         (
+            answer([{"type": "thinking", "text": "{}"}, {"type": "reasoning", "text": "{}"}]),
+            Kind.INVALID,
+        ),
+        (
             answer([{"type": "thinking", "thinking": [{"type": "text", "text": "{}"}]}]),
             Kind.INVALID,
         ),

@@ -188,6 +188,12 @@ def test_mistral_calls_the_seed_by_another_name():
     assert "seed" not in body
 
 
+def test_whole_biases_are_sent_as_whole_numbers():
+    """OpenAI documents integers, where 2.0 is none."""
+    body = request("openai", replace(OPTIONS, logit_bias={11: 2.0, 12: -0.5})).body
+    assert b'"logit_bias":{"11":2,"12":-0.5}' in body
+
+
 def test_biases_name_texts_where_they_may():
     """A number among the texts stays a token id, and a text of digits stays a text."""
     body = sent("llama_cpp_server", logit_bias={"bug": 5.0, "11": -0.5, 11: -100.0})
