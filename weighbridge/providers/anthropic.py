@@ -1,0 +1,220 @@
+"""Anthropic's messages, never as a stream."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypedDict, assert_never
+
+from weighbridge.decision import FailureKind, Json
+from weighbridge.providers.failures import body_json, classify, classify_error, is_identifier
+from weighbridge.providers.profiles import Profile
+from weighbridge.providers.prompting import TOOL_DESCRIPTION, TOOL_NAME, with_schema
+from weighbridge.providers.protocol import (
+    Failure,
+    HttpRequest,
+    HttpResponse,
+    Reply,
+    RequestOptions,
+)
+from weighbridge.providers.raw_json import as_sent
+from weighbridge.schemas.plan import SchemaPlan
+from weighbridge.schemas.task import Prompt
+
+VERSION = "2023-06-01"
+
+_COMPLETE = frozenset({"end_turn", "stop_sequence"})
+_UNFINISHED: Mapping[str, FailureKind] = {
+    "max_tokens": FailureKind.TRUNCATED,
+    "model_context_window_exceeded": FailureKind.TRUNCATED,
+    "refusal": FailureKind.REFUSAL,
+}
+
+
+class _Message(TypedDict):
+    role: Literal["user"]
+    content: str
+
+
+class _Tool(TypedDict):
+    name: str
+    description: str
+    strict: bool
+    input_schema: dict[str, Json]
+
+
+class _ToolChoice(TypedDict, total=False):
+    type: Literal["tool", "auto"]
+    name: str
+    disable_parallel_tool_use: bool
+
+
+class _Request(TypedDict, total=False):
+    model: str
+    max_tokens: int
+    system: str
+    messages: list[_Message]
+    output_config: dict[str, Json]
+    tools: list[_Tool]
+    tool_choice: _ToolChoice
+    temperature: float
+
+
+@dataclass(frozen=True, slots=True)
+class AnthropicAdapter:
+    """Builds and reads `POST /v1/messages`.
+
+    There is no mode for any JSON object: it is asked for in words, as in the prompted mode.
+
+    Args:
+        profile: what is sent for a wish to think.
+        tool: name of the tool that takes the answer. A call of any other is no answer.
+
+    Source: Anthropic API reference, messages and structured outputs.
+    """
+
+    profile: Profile
+    tool: str = TOOL_NAME
+
+    def build(self, schema: SchemaPlan, prompt: Prompt, options: RequestOptions) -> HttpRequest:
+        """The request for one ticket; see `Adapter.build`."""
+        body = self._body(schema, prompt, options)
+        return HttpRequest(
+            method="POST",
+            path="/v1/messages",
+            headers={
+                "content-type": "application/json",
+                "accept": "application/json",
+                "anthropic-version": VERSION,
+            },
+            body=json.dumps(body, separators=(",", ":"), allow_nan=False).encode(),
+        )
+
+    def parse(self, response: HttpResponse) -> Reply | Failure:
+        """The reply, or the first of these that applies; see `Adapter.parse`.
+
+        An error status, an error inside a 200, a stop reason that tells of no finish, a call of
+        another tool, no text, a stop reason that nobody documents as complete.
+        """
+        if not 200 <= response.status <= 299:
+            return classify(response)
+        body = body_json(response.body)
+        if not isinstance(body, dict):
+            return _invalid(response.status, "the body is no JSON object")
+        usage = body.get("usage")
+        counts = usage if isinstance(usage, dict) else {}
+        return replace(
+            self._outcome(response, body),
+            prompt_tokens=_total(
+                counts,
+                ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
+            ),
+            completion_tokens=_total(counts, ("output_tokens",)),
+        )
+
+    def _body(
+        self, schema: SchemaPlan, prompt: Prompt, options: RequestOptions
+    ) -> Mapping[str, object]:
+        shown = options.mode in ("json_mode", "prompted")
+        request: _Request = {
+            "model": options.model,
+            "max_tokens": options.max_output_tokens,
+            "system": with_schema(prompt.system, schema) if shown else prompt.system,
+            "messages": [{"role": "user", "content": prompt.user}],
+        }
+        wish = options.thinking
+        fields = dict(self.profile.thinking_fields(options.model, wish) or {}) if wish else {}
+        output = fields.pop("output_config", {})
+        assert isinstance(output, dict)
+        match options.mode:
+            case "native":
+                output = {**output, "format": {"type": "json_schema", "schema": schema.wire}}
+            case "tool":
+                request["tools"] = [
+                    {
+                        "name": self.tool,
+                        "description": TOOL_DESCRIPTION,
+                        "strict": True,
+                        "input_schema": schema.wire,
+                    }
+                ]
+                # A model that thinks must not be forced: it is refused with a 400.
+                request["tool_choice"] = (
+                    {"type": "tool", "name": self.tool, "disable_parallel_tool_use": True}
+                    if wish in (None, "off")
+                    else {"type": "auto", "disable_parallel_tool_use": True}
+                )
+            case "json_mode" | "prompted":
+                pass
+            case _:
+                assert_never(options.mode)
+        if output:
+            request["output_config"] = output
+        if options.temperature is not None:
+            request["temperature"] = options.temperature
+        return {**request, **fields}
+
+    def _outcome(self, response: HttpResponse, body: dict[str, Json]) -> Reply | Failure:
+        status = response.status
+        if body.get("type") == "error" or isinstance(body.get("error"), dict):
+            # The headers are left out: a `retry-after` of a success is about something else.
+            failure = classify_error(status, {}, body)
+            return replace(failure, detail=f"error inside a {status}: {failure.detail}")
+        stop = body.get("stop_reason")
+        reason = stop if isinstance(stop, str) else ""
+        ended = f"stop reason {reason if is_identifier(reason) else 'missing or unreadable'}"
+        if kind := _UNFINISHED.get(reason):
+            detail = "the model refused" if kind is FailureKind.REFUSAL else ended
+            return Failure(kind=kind, detail=detail, status=status)
+        content = body.get("content")
+        blocks = content if isinstance(content, list) else []
+        calls = _calls(blocks)
+        ours = next((at for at, name in calls if name == self.tool), None)
+        if calls and ours is None:
+            return _invalid(status, f"the model called a tool that it was not offered, {ended}")
+        text = _text(blocks)
+        if ours is not None:
+            text = as_sent(response.body, ("content", ours, "input")) or ""
+        if not text.strip():
+            return _invalid(status, f"no text, {ended}")
+        if reason not in _COMPLETE and not (ours is not None and reason == "tool_use"):
+            return _invalid(status, ended)
+        model = body.get("model")
+        return Reply(
+            text=text,
+            finish_reason=reason,
+            status=status,
+            model=model if isinstance(model, str) and model else None,
+        )
+
+
+def _calls(blocks: Sequence[Json]) -> list[tuple[int, str]]:
+    """Place and tool of every call."""
+    return [
+        (at, name)
+        for at, block in enumerate(blocks)
+        if isinstance(block, dict)
+        and block.get("type") == "tool_use"
+        and isinstance(name := block.get("name"), str)
+    ]
+
+
+def _text(blocks: Sequence[Json]) -> str:
+    """The answer; thoughts stand in blocks of their own."""
+    texts = [
+        block.get("text")
+        for block in blocks
+        if isinstance(block, dict) and block.get("type") == "text"
+    ]
+    return "".join(text for text in texts if isinstance(text, str))
+
+
+def _total(counts: Mapping[str, Json], names: Sequence[str]) -> int | None:
+    """Tokens under several names together; what was read from a cache counts as read."""
+    found = [count for name in names if type(count := counts.get(name)) is int and count >= 0]
+    return sum(found) if found else None
+
+
+def _invalid(status: int, detail: str) -> Failure:
+    return Failure(kind=FailureKind.INVALID, detail=detail, status=status)
