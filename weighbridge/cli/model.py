@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,7 +12,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 from rich.table import Table
 
 from weighbridge.cli.options import JsonOption
-from weighbridge.cli.output import print_json, stderr, stdout
+from weighbridge.cli.output import print_json, stderr, stdout, usage
 from weighbridge.errors import ModelUnknown
 from weighbridge.local_engine.catalogue import (
     KNOWN_MODELS,
@@ -71,6 +73,50 @@ def pull(
 def path(name: Annotated[str, typer.Argument(help="A known name.")]) -> None:
     """Print the file of a model."""
     typer.echo(str(locate(name, _known(name).role)))
+
+
+class ExportTypeOption(StrEnum):
+    """How exported weights are stored; named like the types of `ExportType`."""
+
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+    FLOAT16 = "float16"
+
+
+@app.command()
+def export(
+    model: Annotated[str, typer.Argument(help="A known generator, a GGUF file or a folder.")],
+    folder: Annotated[Path, typer.Argument(help="Where it goes.")],
+    dtype: Annotated[
+        ExportTypeOption, typer.Option(help="Of the weights; float32 loses nothing.")
+    ] = ExportTypeOption.FLOAT32,
+    force: Annotated[bool, typer.Option(help="Overwrite an earlier export.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a model as a folder that transformers and its relatives load."""
+    from weighbridge.providers.local import LocalProvider
+
+    LocalProvider(model=model, prior=None).check()
+    from weighbridge.local_engine.models.export import export_model
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    try:
+        with Progress(*columns, console=stderr(), transient=True) as progress:
+            task = progress.add_task("writing", total=None)
+            export_model(
+                locate(model, "generator"),
+                folder,
+                dtype.value,
+                force=force,
+                report=lambda done, total: progress.update(task, completed=done, total=total),
+            )
+    except FileExistsError as error:
+        usage(str(error))
+    num_bytes = sum(file.stat().st_size for file in folder.iterdir())
+    if as_json:
+        print_json({"folder": str(folder), "dtype": dtype.value, "bytes": num_bytes})
+    else:
+        stderr().print(f"wrote {folder} ({num_bytes / 1e6:.0f} MB)")
 
 
 def _known(name: str) -> KnownModel:

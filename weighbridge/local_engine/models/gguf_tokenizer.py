@@ -144,12 +144,12 @@ def _sentencepiece(fields: Mapping[str, Any], path: Path) -> Any:
         )
     )
     spaces: list[Any] = [normalizers.Replace(" ", "\u2581")]
+    texts: list[Any] = [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()]
     if fields.get("tokenizer.ggml.add_space_prefix", True):
         spaces.insert(0, normalizers.Prepend("\u2581"))
+        texts.append(decoders.Strip(" ", 1, 0))
     tokenizer.normalizer = normalizers.Sequence(spaces)
-    tokenizer.decoder = decoders.Sequence(
-        [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()]
-    )
+    tokenizer.decoder = decoders.Sequence(texts)
     return tokenizer
 
 

@@ -16,7 +16,12 @@ from types import TracebackType
 import torch
 from torch import Tensor
 
-_DTYPES = {torch.float32: "F32", torch.bfloat16: "BF16", torch.int8: "I8"}
+_DTYPES = {
+    torch.float32: "F32",
+    torch.bfloat16: "BF16",
+    torch.float16: "F16",
+    torch.int8: "I8",
+}
 _ALIGNMENT = 64  # bytes: a cache line, so that mapped weights are as good as allocated ones
 
 
@@ -56,8 +61,12 @@ class WeightFile:
         text += b" " * (-(8 + len(text)) % _ALIGNMENT)
         self._layout, self._data_start = dict(layout), 8 + len(text)
         self._file = path.open("wb")
-        self._file.write(len(text).to_bytes(8, "little") + text)
-        self._file.truncate(self._data_start + end)
+        try:
+            self._file.write(len(text).to_bytes(8, "little") + text)
+            self._file.truncate(self._data_start + end)
+        except OSError:
+            self._file.close()
+            raise
 
     def put(self, name: str, tensor: Tensor) -> None:
         """Write one tensor.
