@@ -1,13 +1,12 @@
 """Waits: every way in which providers ask to be left alone."""
 
-import math
 from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weighbridge.providers.waits import should_retry, wait_s
+from weighbridge.providers.waits import MAX_WAIT_S, should_retry, wait_s
 
 NOON = datetime(2026, 12, 1, 12, 0, 0, tzinfo=UTC)
 IN_90_S = "Tue, 01 Dec 2026 12:01:30 GMT"
@@ -41,8 +40,19 @@ def retry_info(delay):
         ({}, message("Please retry in 1 minute 5 seconds."), 65),
         ({}, {"error": "Busy, try again in 2h"}, 7200),
         ({}, {"error": {"metadata": {"raw": "Limited. Retry in 3s"}}}, 3),
+        ({}, message("Too many requests, please wait 20s before the next one"), 20),
+        ({}, message("Retry your request after 5 seconds"), 5),
+        ({"retry-after": "2026-12-01T12:01:30Z"}, None, 90),
+        ({"retry-after": "1796126490"}, None, 90),
         ({"x-ratelimit-reset": "6m0s"}, None, 360),
+        ({"x-ratelimit-reset": "1h2m3.5s"}, None, 3723.5),
+        ({"x-ratelimit-reset": "850µs"}, None, 0.00085),
+        ({"x-ratelimit-reset": "30"}, None, 30),
+        ({"x-ratelimit-reset": "1796126490000"}, None, 90),
         ({"x-ratelimit-reset-requests": "120ms"}, None, 0.12),
+        ({"anthropic-ratelimit-requests-reset": "2026-12-01T12:01:30Z"}, None, 90),
+        ({"anthropic-ratelimit-input-tokens-reset": "2026-12-01T13:00:30+01:00"}, None, 30),
+        ({"anthropic-ratelimit-output-tokens-reset": "2026-12-01T11:00:00Z"}, None, 0),
     ],
 )
 def test_every_dialect_of_waiting_is_read(headers, body, seconds):
@@ -60,15 +70,18 @@ def test_every_dialect_of_waiting_is_read(headers, body, seconds):
         ({"retry-after": "9" * 400}, None),
         ({"retry-after": "soon"}, None),
         ({"retry-after-ms": "1_000"}, None),
-        ({"x-ratelimit-reset": "1796040000"}, None),
         ({"x-ratelimit-reset": "5 moments"}, None),
+        ({"x-ratelimit-reset": "-6m0s"}, None),
+        ({"x-ratelimit-reset": "9" * 30}, None),
+        ({"anthropic-ratelimit-requests-reset": "2026-13-01T12:01:30Z"}, None),
+        ({}, message("We will not wait 20 sunsets")),
         ({}, message("You may try again in a while")),
         ({}, message("Try again in 5 moments")),
         ({}, retry_info(37)),
     ],
 )
 def test_what_is_no_wait_is_not_read_as_one(headers, body):
-    """The pair of the table above: nothing is guessed, least of all what a bare number means."""
+    """The pair of the table above: nothing is guessed."""
     assert wait_s(headers, body, NOON, status=429) is None
 
 
@@ -84,6 +97,41 @@ def test_sources_are_asked_in_order():
     seen.append(wait_s(headers, body, NOON, status=429))
     seen.append(wait_s(headers, None, NOON, status=429))
     assert seen == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("status", [200, 201, 299])
+def test_the_headers_of_a_success_are_not_read(status):
+    """A plain 200 with `retry-after` has been recorded; what an error inside says still counts."""
+    headers = {"retry-after": "30", "retry-after-ms": "30000"}
+    assert wait_s(headers, None, NOON, status=status) is None
+    assert wait_s(headers, message("try again in 4s"), NOON, status=status) == 4
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"retry-after": "99999999"},
+        {"retry-after-ms": "1000000000000"},
+        {"retry-after": "Wed, 01 Dec 2066 12:00:00 GMT"},
+        {"x-ratelimit-reset": "400d"},
+    ],
+)
+def test_no_wait_outlasts_a_day(headers):
+    """A slip of a server's must not switch a provider off for ever."""
+    assert wait_s(headers, None, NOON, status=429) == MAX_WAIT_S
+
+
+def test_of_anthropics_allowances_the_spent_ones_count():
+    """All of them are sent with every answer, each with its own date."""
+    headers = {
+        "anthropic-ratelimit-requests-remaining": "49",
+        "anthropic-ratelimit-requests-reset": "2026-12-01T18:00:00Z",
+        "anthropic-ratelimit-input-tokens-remaining": "0",
+        "anthropic-ratelimit-input-tokens-reset": "2026-12-01T12:00:20Z",
+        "anthropic-ratelimit-output-tokens-remaining": "0",
+        "anthropic-ratelimit-output-tokens-reset": "2026-12-01T12:00:05Z",
+    }
+    assert wait_s(headers, None, NOON, status=429) == 20
 
 
 def test_reset_headers_count_under_429_and_for_what_is_spent():
@@ -118,12 +166,24 @@ json_values = st.recursive(
     ),
     max_leaves=8,
 )
-header_texts = st.text(max_size=20) | st.from_regex(r"-?\d{1,20}(\.\d+)?(ms|s|m|h|d)?")
+header_texts = (
+    st.text(max_size=20)
+    | st.from_regex(r"-?\d{1,20}(\.\d+)?(ms|s|m|h|d)?", fullmatch=True)
+    | st.from_regex(r"[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:00:00Z", fullmatch=True)
+)
 
 
 @given(
     headers=st.dictionaries(
-        st.sampled_from(["retry-after-ms", "retry-after", "date", "x-ratelimit-reset"]),
+        st.sampled_from(
+            [
+                "retry-after-ms",
+                "retry-after",
+                "date",
+                "x-ratelimit-reset",
+                "anthropic-ratelimit-tokens-reset",
+            ]
+        ),
         header_texts,
     ),
     body=json_values,
@@ -131,7 +191,7 @@ header_texts = st.text(max_size=20) | st.from_regex(r"-?\d{1,20}(\.\d+)?(ms|s|m|
 def test_a_wait_is_a_finite_number_from_zero(headers, body):
     """Whatever a server sends: no exception, and never a sleep of -1 or of for ever."""
     wait = wait_s(headers, body, NOON, status=429)
-    assert wait is None or (wait >= 0 and math.isfinite(wait))
+    assert wait is None or 0 <= wait <= MAX_WAIT_S
 
 
 @pytest.mark.parametrize(
