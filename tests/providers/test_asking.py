@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from weighbridge.capability import Fact, Feature, Mode, Status
 from weighbridge.errors import CapabilityMissing
-from weighbridge.providers.asking import MODE_FEATURES, Wishes, approach, options
+from weighbridge.providers.asking import MODE_FEATURES, Target, Wishes, approach, options
 from weighbridge.providers.profiles import GENERIC, Profile, named, names
 from weighbridge.schemas.task import LogitBias, Task
 
@@ -27,7 +27,11 @@ facts = st.dictionaries(
 
 def mode(profile: str, model: str = "m", task: Task = TASK, wishes: Wishes = WISHES) -> Mode:
     speaker = named(profile)
-    return approach(task, speaker, speaker.declared(model), wishes).mode
+    return approach(task, declared(speaker, model), wishes).mode
+
+
+def declared(profile: Profile, model: str = "m", **known: Fact) -> Target:
+    return Target(profile=profile, model=model, facts=profile.declared(model) | known)
 
 
 @pytest.mark.parametrize(
@@ -59,11 +63,13 @@ def test_nothing_that_is_refused_or_ignored_is_ever_sent(
     """A clear no is obeyed for every feature, whatever else is known; and what was wished for and
     is not sent is listed."""
     wishes = Wishes(thinking="low")
-    chosen = approach(TASK, profile, known, wishes)
-    sent = options(chosen, TASK, profile, "m", known, wishes)
+    target = Target(profile=profile, model="m", facts=known)
+    chosen = approach(TASK, target, wishes)
+    sent = options(chosen, TASK, target, wishes)
 
     def refused(feature: Feature) -> bool:
-        return feature in known and not known[feature].is_usable
+        cannot_say = feature is Feature.REASONING and profile.thinking_fields("m", "low") is None
+        return cannot_say or (feature in known and not known[feature].is_usable)
 
     feature = MODE_FEATURES[chosen.mode]
     assert feature is None or not refused(feature)
@@ -85,20 +91,20 @@ def test_nothing_that_is_refused_or_ignored_is_ever_sent(
 def test_thinking_and_a_schema_are_one_capability(known: dict[str, Fact]) -> None:
     """Where the pair is known not to work, the schema is only shown; without thinking it stays."""
     pair = {Feature.THINKING_WITH_SCHEMA.value: Fact(status=Status.IGNORED)}
-    profile = named("ollama_native")
-    thinking = approach(TASK, profile, known | pair, Wishes(thinking="low"))
-    silent = approach(TASK, profile, known | pair, Wishes(thinking="off"))
-    assert thinking.mode == "prompted"
-    assert silent.mode == approach(TASK, profile, known, Wishes(thinking="off")).mode
+    bare, paired = (
+        Target(profile=named("ollama_native"), model="m", facts=facts)
+        for facts in (known, known | pair)
+    )
+    assert approach(TASK, paired, Wishes(thinking="low")).mode == "prompted"
+    silent = Wishes(thinking="off")
+    assert approach(TASK, paired, silent).mode == approach(TASK, bare, silent).mode
 
 
 def test_schema_that_one_endpoint_refused_is_shown_there_and_enforced_for_others() -> None:
     refused = {f"json_schema_strict:{TASK.schema_hash}": Fact(status=Status.UNSUPPORTED)}
-    profile = named("mistral")
-    known = profile.declared("m") | refused
-    assert approach(TASK, profile, known, WISHES).mode == "json_mode"
-    other = Task.triage(priorities=[])
-    assert approach(other, profile, known, WISHES).mode == "native"
+    target = declared(named("mistral"), **refused)
+    assert approach(TASK, target, WISHES).mode == "json_mode"
+    assert approach(Task.triage(priorities=[]), target, WISHES).mode == "native"
 
 
 @pytest.mark.parametrize(
@@ -118,19 +124,18 @@ def test_logit_bias_is_sent_whole_to_those_who_take_it_or_not_at_all(
     profile: str, bias: dict[int | str, float], sent: bool
 ) -> None:
     """Left out and listed where it is tuning; where it is required the provider is not asked."""
-    speaker = named(profile)
-    known = speaker.declared("gpt-4.1")
+    target = declared(named(profile), "gpt-4.1")
     task = replace(TASK, logit_bias=LogitBias(by_token=bias))
-    chosen = approach(task, speaker, known, WISHES)
-    carried = options(chosen, task, speaker, "m", known, WISHES).logit_bias
+    chosen = approach(task, target, WISHES)
+    carried = options(chosen, task, target, WISHES).logit_bias
     assert carried == (bias if sent else {})
     assert ("logit_bias" in chosen.dropped) is not sent
     strict = replace(TASK, logit_bias=LogitBias(by_token=bias, required=True))
     if sent:
-        assert approach(strict, speaker, known, WISHES).mode == chosen.mode
+        assert approach(strict, target, WISHES).mode == chosen.mode
     else:
         with pytest.raises(CapabilityMissing, match="logit_bias"):
-            approach(strict, speaker, known, WISHES)
+            approach(strict, target, WISHES)
 
 
 @pytest.mark.parametrize("name", [profile.name for profile in PROFILES])
@@ -138,7 +143,7 @@ def test_reasons_come_before_the_answer_in_every_dialect(name: str) -> None:
     """A model that must name the answer first can only justify it."""
     profile = named(name)
     task = replace(TASK, reasoning=True)
-    chosen = approach(task, profile, profile.declared("m"), WISHES)
+    chosen = approach(task, declared(profile), WISHES)
     assert next(iter(chosen.schema.wire["properties"])) == "reasoning"  # type: ignore[call-overload]
 
 
@@ -155,19 +160,17 @@ def test_reasons_come_before_the_answer_in_every_dialect(name: str) -> None:
     ],
 )
 def test_limit_goes_into_the_field_that_is_read(profile: str, feature: Feature) -> None:
-    speaker = named(profile)
-    known = speaker.declared("m")
-    chosen = approach(TASK, speaker, known, WISHES)
-    assert options(chosen, TASK, speaker, "m", known, WISHES).length_feature is feature
+    target = declared(named(profile))
+    chosen = approach(TASK, target, WISHES)
+    assert options(chosen, TASK, target, WISHES).length_feature is feature
 
 
 def test_model_that_may_think_gets_room_for_it() -> None:
     """Thoughts count against the limit; without room the answer is empty."""
-    speaker = named("anthropic")
-    known = speaker.declared("m")
-    chosen = approach(TASK, speaker, known, WISHES)
+    target = declared(named("anthropic"))
+    chosen = approach(TASK, target, WISHES)
     limits = [
-        options(chosen, TASK, speaker, "m", known, Wishes(thinking=thinking)).max_output_tokens
+        options(chosen, TASK, target, Wishes(thinking=thinking)).max_output_tokens
         for thinking in ("off", None, "high")
     ]
     assert limits == [1024, 5120, 5120]

@@ -16,7 +16,7 @@ from openai_request_schemas import SPEAKERS
 
 from weighbridge.capability import Feature
 from weighbridge.providers import profiles
-from weighbridge.providers.asking import Wishes, approach, options
+from weighbridge.providers.asking import Target, Wishes, approach, options
 from weighbridge.providers.openai import OpenAIAdapter
 from weighbridge.providers.profiles import Profile, named, of_url
 from weighbridge.providers.protocol import RequestOptions, Thinking
@@ -290,8 +290,9 @@ def test_what_a_provider_is_believed_to_take_is_what_its_vendor_documents(name, 
     validator = Draft202012Validator(SPEAKERS[name].schema)
     for model in (*SPEAKERS[name].models, "gpt-4.1-mini", "gpt-5.6-terra", "o3"):
         facts = profile.declared(model)
-        way = approach(task, profile, facts, wishes)
-        wanted = options(way, task, profile, model, facts, wishes)
+        target = Target(profile=profile, model=model, facts=facts)
+        way = approach(task, target, wishes)
+        wanted = options(way, task, target, wishes)
         body = json.loads(OpenAIAdapter(profile).build(way.schema, PROMPT, wanted).body)
         for field in UNDOCUMENTED.get(name, ()):
             body.pop(field, None)

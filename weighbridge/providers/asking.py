@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import assert_never
 
 from weighbridge.capability import NOTHING_KNOWN, Fact, Feature, Mode, Status
 from weighbridge.errors import CapabilityMissing, SchemaRefused
@@ -54,13 +55,35 @@ class Wishes:
     mass_probe_rate: float = 0.0
 
 
-def approach(task: Task, profile: Profile, facts: Mapping[str, Fact], wishes: Wishes) -> Approach:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A model at an endpoint, and what is believed of it.
+
+    Args:
+        profile: who speaks there.
+        model: name at the provider.
+        facts: declared ones, and over them what was probed and learned.
+    """
+
+    profile: Profile
+    model: str
+    facts: Mapping[str, Fact]
+
+    def fact(self, feature: str) -> Fact:
+        """What is believed of a feature."""
+        return self.facts.get(feature, NOTHING_KNOWN)
+
+    def has(self, feature: Feature) -> bool:
+        """Whether it is known to work, at least under some condition."""
+        return self.fact(feature).status in _KNOWN_TO_WORK
+
+
+def approach(task: Task, target: Target, wishes: Wishes) -> Approach:
     """The best way to put a task to a provider: the strictest mode that it is believed to have.
 
     Args:
         task: what is asked.
-        profile: the speaker.
-        facts: declared ones, and over them what was probed and learned.
+        target: of whom.
         wishes: beside the answer.
 
     Raises:
@@ -68,20 +91,20 @@ def approach(task: Task, profile: Profile, facts: Mapping[str, Fact], wishes: Wi
         CapabilityMissing: the task cannot do without something that the provider lacks.
     """
     bias = task.logit_bias
-    if bias and bias.required and not _sendable_bias(task, profile, facts):
-        raise CapabilityMissing(profile.name, Feature.LOGIT_BIAS)
-    dropped = _dropped(task, profile, facts, wishes)
+    if bias and bias.required and not _sendable_bias(task, target):
+        raise CapabilityMissing(target.profile.name, Feature.LOGIT_BIAS)
+    dropped = _dropped(task, target, wishes)
     for mode, feature in MODE_FEATURES.items():
-        if feature is not None and not _is_open(mode, feature, task, facts, wishes):
+        if feature is not None and not _is_open(mode, feature, task, target, wishes):
             continue
-        dialect = profile.dialect if mode in ("native", "tool") else "prompt"
-        try:
-            schema = plan(task.asked_schema, dialect, name=task.name)
-        except SchemaRefused:
-            if mode == "prompted":
-                raise
-            continue
-        return Approach(mode=mode, schema=schema, schema_hash=task.schema_hash, dropped=dropped)
+        for dialect in _dialects(mode, target.profile):
+            try:
+                schema = plan(task.asked_schema, dialect, name=task.name)
+            except SchemaRefused:
+                if mode == "prompted":
+                    raise
+                continue
+            return Approach(mode=mode, schema=schema, schema_hash=task.schema_hash, dropped=dropped)
     raise AssertionError("what is prompted is planned or refused")
 
 
@@ -92,106 +115,98 @@ def shown(task: Task) -> Approach:
 
 
 def options(
-    chosen: Approach,
-    task: Task,
-    profile: Profile,
-    model: str,
-    facts: Mapping[str, Fact],
-    wishes: Wishes,
-    *,
-    output_factor: int = 1,
+    chosen: Approach, task: Task, target: Target, wishes: Wishes, *, output_factor: int = 1
 ) -> RequestOptions:
     """What one request carries.
 
     Args:
         chosen: how the task is asked.
         task: what is asked.
-        profile: the speaker.
-        model: name at the provider.
-        facts: as for `approach`.
+        target: of whom.
         wishes: beside the answer.
         output_factor: how many times the usual limit the answer may take.
     """
-
-    def usable(feature: Feature) -> bool:
-        return facts.get(feature, NOTHING_KNOWN).is_usable
-
     limit = wishes.max_output_tokens
-    if wishes.thinking != "off" and usable(Feature.REASONING):
+    if wishes.thinking != "off" and target.fact(Feature.REASONING).is_usable:
         limit += wishes.thinking_tokens
     return RequestOptions(
-        model=model,
+        model=target.model,
         mode=chosen.mode,
         max_output_tokens=limit * output_factor,
-        num_alternatives=_num_alternatives(facts) if wishes.logprobs else None,
-        seed=wishes.seed if usable(Feature.SEED) else None,
-        temperature=wishes.temperature if usable(Feature.TEMPERATURE) else None,
-        logit_bias=_sendable_bias(task, profile, facts),
-        thinking=wishes.thinking if usable(Feature.REASONING) else None,
-        length_feature=_length_feature(facts),
+        num_alternatives=_num_alternatives(target) if wishes.logprobs else None,
+        seed=wishes.seed if target.fact(Feature.SEED).is_usable else None,
+        temperature=wishes.temperature if target.fact(Feature.TEMPERATURE).is_usable else None,
+        logit_bias=_sendable_bias(task, target),
+        thinking=wishes.thinking if _takes_wish(target, wishes) else None,
+        length_feature=_length_feature(target),
     )
 
 
-def _is_open(
-    mode: Mode, feature: Feature, task: Task, facts: Mapping[str, Fact], wishes: Wishes
-) -> bool:
+def _dialects(mode: Mode, profile: Profile) -> tuple[str, ...]:
+    """The dialects in which a mode takes its schema, the best first."""
+    match mode:
+        case "native" | "tool":
+            return (profile.dialect,)
+        case "json_mode" if profile.json_mode_schema:
+            return (profile.dialect, "prompt")
+        case "json_mode" | "prompted":
+            return ("prompt",)
+        case _:
+            assert_never(mode)
+
+
+def _is_open(mode: Mode, feature: Feature, task: Task, target: Target, wishes: Wishes) -> bool:
     """Whether a mode is worth a request."""
-    fact = facts.get(feature, NOTHING_KNOWN)
     # An endpoint that nobody knows is asked for its strict mode once; the others must be known.
-    if not (fact.is_usable if mode == "native" else fact.status in _KNOWN_TO_WORK):
+    if not (target.fact(feature).is_usable if mode == "native" else target.has(feature)):
         return False
-    if not facts.get(f"{feature}:{task.schema_hash}", NOTHING_KNOWN).is_usable:
+    if not target.fact(f"{feature}:{task.schema_hash}").is_usable:
         return False
     is_thinking = wishes.thinking not in (None, "off")
-    return not is_thinking or facts.get(Feature.THINKING_WITH_SCHEMA, NOTHING_KNOWN).is_usable
+    return not is_thinking or target.fact(Feature.THINKING_WITH_SCHEMA).is_usable
 
 
-def _dropped(
-    task: Task, profile: Profile, facts: Mapping[str, Fact], wishes: Wishes
-) -> tuple[str, ...]:
-    wanted = {
-        Feature.LOGPROBS: wishes.logprobs,
-        Feature.SEED: wishes.seed is not None,
-        Feature.TEMPERATURE: wishes.temperature is not None,
-        Feature.REASONING: wishes.thinking is not None,
+def _dropped(task: Task, target: Target, wishes: Wishes) -> tuple[str, ...]:
+    is_lacking = {
+        Feature.LOGPROBS: wishes.logprobs and not target.fact(Feature.LOGPROBS).is_usable,
+        Feature.SEED: wishes.seed is not None and not target.fact(Feature.SEED).is_usable,
+        Feature.TEMPERATURE: wishes.temperature is not None
+        and not target.fact(Feature.TEMPERATURE).is_usable,
+        Feature.REASONING: wishes.thinking is not None and not _takes_wish(target, wishes),
+        Feature.LOGIT_BIAS: task.logit_bias is not None and not _sendable_bias(task, target),
     }
-    dropped = {
-        feature.value
-        for feature, is_wanted in wanted.items()
-        if is_wanted and not facts.get(feature, NOTHING_KNOWN).is_usable
-    }
-    if task.logit_bias and not _sendable_bias(task, profile, facts):
-        dropped.add(Feature.LOGIT_BIAS.value)
-    return tuple(sorted(dropped))
+    return tuple(sorted(feature.value for feature, lacks in is_lacking.items() if lacks))
 
 
-def _num_alternatives(facts: Mapping[str, Fact]) -> int | None:
-    if not facts.get(Feature.LOGPROBS, NOTHING_KNOWN).is_usable:
+def _takes_wish(target: Target, wishes: Wishes) -> bool:
+    """Whether the wish to think, or not to, can be sent."""
+    if wishes.thinking is None or not target.fact(Feature.REASONING).is_usable:
+        return False
+    return target.profile.thinking_fields(target.model, wishes.thinking) is not None
+
+
+def _num_alternatives(target: Target) -> int | None:
+    if not target.fact(Feature.LOGPROBS).is_usable:
         return None
-    top = facts.get(Feature.TOP_LOGPROBS, NOTHING_KNOWN)
+    top = target.fact(Feature.TOP_LOGPROBS)
     if not top.is_usable:
         return 0
     return MAX_ALTERNATIVES if top.limit is None else min(MAX_ALTERNATIVES, int(top.limit))
 
 
-def _length_feature(facts: Mapping[str, Fact]) -> Feature:
+def _length_feature(target: Target) -> Feature:
     """The newer field, unless only the older one is known to be read."""
-    newer = facts.get(Feature.MAX_COMPLETION_TOKENS, NOTHING_KNOWN)
-    older = facts.get(Feature.MAX_TOKENS, NOTHING_KNOWN)
-    is_newer = newer.status in _KNOWN_TO_WORK or (
-        newer.is_usable and older.status not in _KNOWN_TO_WORK
-    )
-    return Feature.MAX_COMPLETION_TOKENS if is_newer else Feature.MAX_TOKENS
+    newer, older = Feature.MAX_COMPLETION_TOKENS, Feature.MAX_TOKENS
+    if target.has(newer) or (target.fact(newer).is_usable and not target.has(older)):
+        return newer
+    return older
 
 
-def _sendable_bias(
-    task: Task, profile: Profile, facts: Mapping[str, Fact]
-) -> Mapping[int | str, float]:
+def _sendable_bias(task: Task, target: Target) -> Mapping[int | str, float]:
     """The whole logit bias of a task, or nothing: half of one would mean something else."""
     bias = task.logit_bias
     # Unknown is no yes here: a server that ignores a bias says nothing.
-    status = facts.get(Feature.LOGIT_BIAS, NOTHING_KNOWN).status
-    if bias is None or status not in _KNOWN_TO_WORK:
+    if bias is None or not target.has(Feature.LOGIT_BIAS):
         return {}
     names_texts = any(isinstance(token, str) for token in bias.by_token)
-    return {} if names_texts and not profile.biases_texts else bias.by_token
+    return {} if names_texts and not target.profile.biases_texts else bias.by_token

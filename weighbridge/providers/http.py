@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from weighbridge.capability import NOTHING_KNOWN, Fact, Feature, Ledger, Origin, Status
 from weighbridge.decision import FailureKind, FieldEvidence, Json
 from weighbridge.providers.agreement import agreement, answer_in
-from weighbridge.providers.asking import MODE_FEATURES, Wishes, approach, options, shown
+from weighbridge.providers.asking import MODE_FEATURES, Target, Wishes, approach, options, shown
 from weighbridge.providers.evidence import LogprobSource, aligned
 from weighbridge.providers.profiles import Profile
 from weighbridge.providers.protocol import (
@@ -37,6 +37,7 @@ DEFAULT_WISHES = Wishes()
 _REFUSED_FOR = timedelta(days=30)  # a refusal is believed so long: servers are updated
 _IGNORED_FOR = timedelta(days=1)  # that a schema is ignored is a guess from two answers
 _STRIKES = 2
+_SUSPECTS = (Feature.LOGPROBS, Feature.TEMPERATURE, Feature.SEED)  # the rarest first
 _SAMPLING = 0.7  # temperature of further answers: at 0 a model only repeats itself
 
 _SOURCES: Mapping[str, LogprobSource] = {
@@ -103,10 +104,10 @@ class HttpProvider:
 
     def approach(self, task: Task) -> Approach:
         """How the task will be asked; see `Provider.approach`."""
-        facts = self.facts()
+        target = self._target()
         known = self._approaches.get(task.fingerprint)
         if known is None:
-            known = approach(task, self.profile, facts, self._wishes)
+            known = approach(task, target, self._wishes)
             self._approaches[task.fingerprint] = known
         return known
 
@@ -127,6 +128,10 @@ class HttpProvider:
             case FailureKind.CAPABILITY if failure.parameter in set(Feature):
                 assert failure.parameter is not None
                 return self._record(failure.parameter, Status.UNSUPPORTED, limit=failure.limit)
+            case FailureKind.CAPABILITY if failure.parameter is None:
+                # Some routes only say that one of the parameters is too much.
+                suspect = next(filter(self._sends, _SUSPECTS), None)
+                return suspect is not None and self._record(suspect, Status.UNSUPPORTED)
             case FailureKind.INVALID if failure.is_schema and feature is not None:
                 self._strikes += 1
                 if self._strikes >= _STRIKES:
@@ -216,15 +221,20 @@ class HttpProvider:
         """Nothing to let go of: connections belong to the router's client."""
 
     def _options(self, task: Task, approach: Approach, *, output_factor: int = 1) -> RequestOptions:
-        return options(
-            approach,
-            task,
-            self.profile,
-            self.model,
-            self.facts(),
-            self._wishes,
-            output_factor=output_factor,
-        )
+        target = self._target()
+        return options(approach, task, target, self._wishes, output_factor=output_factor)
+
+    def _sends(self, feature: Feature) -> bool:
+        """Whether requests carry a feature that they could do without."""
+        is_wished = {
+            Feature.LOGPROBS: self._wishes.logprobs,
+            Feature.SEED: self._wishes.seed is not None,
+            Feature.TEMPERATURE: self._wishes.temperature is not None,
+        }
+        return is_wished[feature] and self._target().fact(feature).is_usable
+
+    def _target(self) -> Target:
+        return Target(profile=self.profile, model=self.model, facts=self.facts())
 
     async def _reply(
         self,
