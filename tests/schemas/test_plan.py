@@ -30,8 +30,8 @@ def without_losses(schema, losses):
     """The original with each lost keyword taken off at its pointer; oneOf becomes anyOf."""
     relaxed = json.loads(json.dumps(schema))  # no part is shared
     lost = [loss for loss in losses if loss.kind == "unchecked"]
-    # A oneOf comes last, and the innermost first: then the other pointers still lead somewhere.
-    for loss in sorted(lost, key=lambda loss: (loss.keyword == "oneOf", -len(loss.pointer))):
+    # The innermost first: then the pointers of the others still lead somewhere.
+    for loss in sorted(lost, key=lambda loss: -len(loss.pointer)):
         part = resolve(relaxed, f"#{quote(loss.pointer)}")
         value = part.pop(loss.keyword)  # a loss that was never there fails here
         if loss.keyword == "oneOf":

@@ -162,8 +162,8 @@ class _Forwarder(_Translator):
         written = {
             name: self.of(item, flat.properties.get(name, ())) for name, item in value.items()
         }
-        for name, place in flat.properties.items():
-            if name not in written and name not in flat.required and self._is_written(place):
+        for name in flat.properties:
+            if name not in written and name not in flat.required:
                 written[name] = None
         return written
 
@@ -172,11 +172,3 @@ class _Forwarder(_Translator):
             if self.places.permits(place, value):
                 return self.of(value, place)
         return value
-
-    def _is_written(self, place: Place) -> bool:
-        """Whether any value is permitted; a property without any is left off the wire."""
-        try:
-            parts = self.places.expand(place)
-            return bool(self.places.union(parts) or self.places.flatten(parts))
-        except SchemaRefused:
-            return False

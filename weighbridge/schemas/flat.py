@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote
@@ -81,6 +81,7 @@ class Flat:
 
     Args:
         said: keywords with one value.
+        sayers: by keyword of `said`, the pointers to all who say it.
         also: what is said a second time and does not fold into the first.
         properties: place by name.
         required: names that must be there, with who says so.
@@ -90,6 +91,7 @@ class Flat:
     """
 
     said: dict[str, Said] = field(default_factory=dict)
+    sayers: dict[str, list[str]] = field(default_factory=dict)
     also: list[tuple[str, Said]] = field(default_factory=list)
     properties: dict[str, Place] = field(default_factory=dict)
     required: dict[str, str] = field(default_factory=dict)
@@ -190,11 +192,17 @@ class Places:
 
     def permits(self, place: Place, value: Json) -> bool:
         """Whether a value is valid for every part of a place, as the original has them."""
-        schemas = (dict(part.said()) if part.without else part.schema for part in place)
-        return all(self._validator.evolve(schema=schema).is_valid(value) for schema in schemas)
+        return bool(self.permitted(place, [value]))
+
+    def permitted(self, place: Place, values: Sequence[Json]) -> list[Json]:
+        """Those of the values that are."""
+        schemas = [dict(part.said()) if part.without else part.schema for part in place]
+        rules = [self._validator.evolve(schema=schema) for schema in schemas]
+        return [value for value in values if all(rule.is_valid(value) for rule in rules)]
 
     def _fold(self, flat: Flat, keyword: str, said: Said) -> None:
         other = flat.said.setdefault(keyword, said)
+        flat.sayers.setdefault(keyword, []).append(said.where)
         if other is said or is_annotation(keyword) or spell(other.value) == spell(said.value):
             return
         if keyword == "type":
@@ -205,6 +213,7 @@ class Places:
             both = NARROWER[keyword](other.value, said.value)
         elif keyword in BOTH:
             flat.also.append((keyword, said))
+            flat.sayers[keyword].pop()
             return
         else:
             self._refuse(said.where, keyword, f"{other.where or '/'} says it too, and differently")

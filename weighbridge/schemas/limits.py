@@ -10,6 +10,7 @@ from weighbridge.schemas.dialects import Dialect
 
 _MAX_PARTS = 20_000  # ours: references that double must end before memory does
 _MAX_LEVELS = 64  # ours: parts in each other, unions too; the writer calls itself
+_HOLDERS = frozenset({"properties", "additionalProperties", "items", "anyOf", "oneOf"})
 
 
 class Budget:
@@ -27,7 +28,9 @@ class Budget:
         """One more place, at a level that counts unions too."""
         self._num_parts += 1
         self._check(self._num_parts, _MAX_PARTS, where, "$ref", "parts, references written out")
-        self._check(level, _MAX_LEVELS, where, "$ref", "parts in each other")
+        keywords = [token for token in where.split("/") if token in _HOLDERS]
+        keyword = keywords[-1] if keywords else "$ref"
+        self._check(level, _MAX_LEVELS, where, keyword, "parts in each other")
 
     def container(self, depth: int, where: str, keyword: str) -> None:
         """One more object or array, at a depth that counts these alone."""

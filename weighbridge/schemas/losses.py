@@ -26,6 +26,7 @@ _WORDS: Mapping[str, str] = MappingProxyType(
         "multipleOf": "a multiple of {}",
         "minItems": "at least {} items",
         "maxItems": "at most {} items",
+        "items": "no items at all",  # lost only where nothing is permitted
         "uniqueItems": "no item twice",
         "contains": "with items that are valid under {}",
         "minContains": "at least {} of them",
@@ -42,7 +43,7 @@ _WORDS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-LOSABLE = frozenset(_WORDS) - {"patternProperties", "const", "enum", "oneOf"}
+LOSABLE = frozenset(_WORDS) - {"items", "patternProperties", "const", "enum", "oneOf"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,10 @@ from urllib.parse import unquote
 Schema: TypeAlias = Mapping[str, Any] | bool
 
 # These give a part of the document an address of its own, or make an address depend on how the
-# part was reached. Nothing that people write by hand or pydantic generates needs them.
-_ADDRESSES = frozenset({"$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef"})
+# part was reached. An anchor alone does not: who refers to it is found.
+_ADDRESSES = frozenset({"$id", "$dynamicRef", "$recursiveRef"})
+_DATA = frozenset({"const", "enum", "default", "examples"})  # hold values, not schemas
+_BY_NAME = frozenset({"properties", "patternProperties", "$defs", "definitions"})
 
 
 def pointer(*tokens: str | int) -> str:
@@ -58,18 +60,22 @@ def foreign_references(schema: Schema) -> Iterator[tuple[str, str]]:
     >>> list(foreign_references({"items": {"$ref": "https://example.com/item.json"}}))
     [('/items', '$ref')]
     """
-    pending: list[tuple[str, Any]] = [("", schema)]
+    # The third says whether the keys of a mapping are names that somebody gave.
+    pending: list[tuple[str, Any, bool]] = [("", schema, False)]
     while pending:
-        here, part = pending.pop()
+        here, part, is_named = pending.pop()
         if isinstance(part, Mapping):
-            for keyword, value in part.items():
+            for name, value in part.items():
+                if not is_named and name in _DATA:
+                    continue
+                is_root_id = name == "$id" and part is schema
+                is_lost = (
+                    name == "$ref" and isinstance(value, str) and resolve(schema, value) is None
+                )
                 # A property may be called "$ref"; only a text is a reference.
-                is_address = keyword in _ADDRESSES and not (keyword == "$id" and part is schema)
-                is_reference = keyword == "$ref"
-                if isinstance(value, str) and (
-                    is_address or (is_reference and resolve(schema, value) is None)
-                ):
-                    yield here, keyword
-            pending += [(here + pointer(name), value) for name, value in part.items()]
+                if isinstance(value, str) and not is_root_id and (name in _ADDRESSES or is_lost):
+                    yield here, name
+                names_follow = not is_named and (name in _BY_NAME or name == "dependentSchemas")
+                pending.append((here + pointer(name), value, names_follow))
         elif isinstance(part, list):
-            pending += [(here + pointer(index), value) for index, value in enumerate(part)]
+            pending += [(here + pointer(index), inner, False) for index, inner in enumerate(part)]

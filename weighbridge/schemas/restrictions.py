@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 from collections.abc import Sequence
@@ -24,10 +25,20 @@ _TYPES = (
     | dict.fromkeys(("minProperties", "maxProperties", "propertyNames"), ("object",))
     | {"dependentRequired": ("object",)}
 )
+_COUNTS = frozenset(
+    {"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"}
+)
 _LEAST = frozenset({"minLength", "minItems", "minProperties"})  # 0 says nothing
 _BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"})
-_READ_ELSEWHERE = frozenset({"type", "const", "enum", "patternProperties"})
-_INERT = frozenset({"then", "else"})  # without `if`, which is refused
+_REFUSED = dict.fromkeys(
+    ("if", "dependentSchemas", "unevaluatedItems", "unevaluatedProperties", "$dynamicRef"),
+    "no wire has it",
+) | dict.fromkeys(
+    ("nullable", "additionalItems", "dependencies", "divisibleBy", "disallow", "extends"),
+    "draft 2020-12 does not know it, so nobody would check it",
+)
+_KNOWN = LOSABLE | KEYWORDS | {"then", "else"}
+_BY_CASE = {name.casefold(): name for name in KEYWORDS}
 
 
 class Restrictions:
@@ -42,7 +53,7 @@ class Restrictions:
     def __init__(self, flat: Flat, types: Sequence[str], dialect: Dialect) -> None:
         self.losses: list[Loss] = []
         self.words: list[str] = []
-        self._dialect, self._types = dialect, types
+        self._dialect, self._types, self._sayers = dialect, types, flat.sayers
         said = {
             name: one
             for name, one in flat.said.items()
@@ -56,7 +67,7 @@ class Restrictions:
             self._decide(name, one, said)
         for name, one in flat.also:
             if self._matters(name, one.value):
-                self._lose(name, one)
+                self._lose(name, one.value, [one.where])
 
     @property
     def is_any(self) -> bool:
@@ -93,6 +104,8 @@ class Restrictions:
 
     def _decide(self, keyword: str, one: Said, said: dict[str, Said]) -> None:
         name, value = keyword, one.value
+        if name in _COUNTS:
+            value = int(value)  # 2.0 is a count too, but not to every server
         if name in _BOUNDS and "number" not in self._types:
             name, value = self._integer_bound(name, value)
         if self._is_sent(name, value, said):
@@ -101,7 +114,7 @@ class Restrictions:
         most = self._dialect.most_items
         if name == "minItems" and name in self._dialect.keywords and most is not None:
             self._sent[name] = most  # the weaker bound still helps
-        self._lose(keyword, one)
+        self._lose(keyword, one.value, self._sayers[keyword])
 
     def _integer_bound(self, name: str, value: Any) -> tuple[str, Any]:
         """The same bound of integers, inclusive and whole where the dialect has only that."""
@@ -147,22 +160,27 @@ class Restrictions:
             case _:
                 return True
 
-    def _lose(self, name: str, one: Said) -> None:
-        self.losses.append(Loss(one.where, name))
-        self.words.append(in_words(name, one.value))
+    def _lose(self, name: str, value: Json, sayers: Sequence[str]) -> None:
+        self.losses += [Loss(where, name) for where in sayers]
+        self.words.append(in_words(name, value))
 
 
 def check_known(flat: Flat, dialect: Dialect) -> None:
     """Refuse what could be neither sent nor checked.
 
     Raises:
-        SchemaRefused: a keyword that is unknown, or that needs to see what others have seen.
+        SchemaRefused: a keyword that needs to see what others have seen, that another dialect of
+            JSON Schema restricts with, or that is misspelt.
     """
     pairs = [*flat.said.items(), *flat.also]
     for keyword, said in pairs:
-        if keyword not in LOSABLE | _READ_ELSEWHERE | _INERT and not is_annotation(keyword):
-            is_known = keyword in KEYWORDS
-            problem = "no wire has it" if is_known else "no such keyword is known"
+        if keyword in _REFUSED:
+            raise SchemaRefused(dialect.name, said.where, keyword, _REFUSED[keyword])
+        # Any other word annotates; but one that is nearly a keyword was meant as one.
+        is_other = keyword not in _KNOWN and not is_annotation(keyword) and keyword.isalpha()
+        near = difflib.get_close_matches(keyword.casefold(), _BY_CASE if is_other else (), 1, 0.85)
+        if near:
+            problem = f"did you mean `{_BY_CASE[near[0]]}`?"
             raise SchemaRefused(dialect.name, said.where, keyword, problem)
         if keyword == "pattern":
             try:

@@ -11,19 +11,15 @@ from weighbridge.errors import SchemaRefused
 from weighbridge.schemas import wires
 from weighbridge.schemas.dialects import Dialect
 from weighbridge.schemas.exclusion import exclude_each_other
-from weighbridge.schemas.flat import Flat, Key, Nothing, Part, Place, Places, key
+from weighbridge.schemas.flat import Flat, Nothing, Part, Place, Places, key
 from weighbridge.schemas.limits import Budget
 from weighbridge.schemas.losses import Loss, in_words
 from weighbridge.schemas.merging import same, type_list
-from weighbridge.schemas.references import foreign_references
+from weighbridge.schemas.recursion import Above, Recursion
+from weighbridge.schemas.references import foreign_references, pointer
 from weighbridge.schemas.restrictions import Restrictions, check_known
 from weighbridge.schemas.values import spell
 from weighbridge.schemas.wires import Wire
-
-_MAX_UNROLLED = 3  # times that a schema is written out inside itself
-
-# The places that hold the one that is written, each with the depth at which it began.
-_Above = tuple[tuple[Key, int], ...]
 
 
 def write(schema: Mapping[str, Json], dialect: Dialect) -> tuple[Wire, tuple[Loss, ...]]:
@@ -47,8 +43,7 @@ class _Writer:
         self._root, self._dialect = root, dialect
         self._places = Places(root, dialect.name)
         self._budget = Budget(dialect)
-        self._references: dict[Key, str] = {}  # places that are referred to
-        self._definitions: dict[str, Wire] = {}
+        self._recursion = Recursion(dialect, self._budget)
 
     def whole(self) -> Wire:
         """The wire form of the document."""
@@ -56,9 +51,11 @@ class _Writer:
         if self._dialect.root_object and (wire.get("type") != "object" or "anyOf" in wire):
             keyword = next((name for name in ("anyOf", "oneOf") if name in self._root), "type")
             self._refuse("", keyword, "the whole answer must be an object, and no union")
-        return {**wire, "$defs": {**self._definitions}} if self._definitions else wire
+        self.losses |= self._recursion.cuts
+        definitions = self._recursion.definitions
+        return {**wire, "$defs": definitions} if definitions else wire
 
-    def _write(self, place: Place, above: _Above, *, depth: int) -> Wire:
+    def _write(self, place: Place, above: Above, *, depth: int) -> Wire:
         """The wire form of one place.
 
         Args:
@@ -73,43 +70,23 @@ class _Writer:
         self._budget.part(here, len(above))
         parts = self._places.expand(place)
         core = key(parts)
-        said = next((d for p in parts for name, d in p.said() if name == "description"), "")
-        if core and (reference := self._again(core, here, above, depth)):
+        said = _description(parts)
+        if core and (reference := self._recursion.met(core, here, above, depth)):
             return wires.described(reference, said, [])
-        inside = (*above, (core, depth))
-        wire, words = self._body(place, parts, inside, depth)
-        wire = wires.described(wire, said, words)
-        if above and core in self._references:
-            self._definitions[self._references[core].rpartition("/")[2]] = wire
-            return {"$ref": self._references[core]}
-        return wire
+        wire, words = self._body(place, parts, (*above, (core, depth)), depth)
+        if not above or not self._recursion.is_referred_to(core):
+            return wires.described(wire, said, words)
+        # What is said of this place alone is not said of all that refer to the definition.
+        own = _description(tuple(part for part in parts if part.restricts))
+        reference = self._recursion.define(core, wires.described(wire, own, words))
+        return wires.described(reference, "" if said == own else said, [])
 
-    def _again(self, core: Key, here: str, above: _Above, depth: int) -> Wire | None:
-        """A reference to a place that is being written, or is written already; or no more of it."""
-        depths = [begun for other, begun in above if other == core]
-        if depth in depths:
-            self._refuse(here, "$ref", "the schema is nothing but itself")
-        if self._dialect.recursion == "kept":
-            if depths and core not in self._references:
-                is_whole = core == above[0][0]
-                self._references[core] = "#" if is_whole else f"#/$defs/{self._name(core)}"
-            return {"$ref": self._references[core]} if core in self._references else None
-        if depths and self._dialect.recursion == "refused":
-            self._refuse(here, "$ref", "the schema contains itself")
-        if len(depths) > _MAX_UNROLLED:
-            self.losses[Loss(here, "$ref", "narrowed")] = None
-            problem = f"it contains itself, and is written out {_MAX_UNROLLED} times"
-            raise Nothing(self._dialect.name, here, "$ref", problem)
-        return None
-
-    def _body(
-        self, place: Place, parts: Place, above: _Above, depth: int
-    ) -> tuple[Wire, list[str]]:
+    def _body(self, place: Place, parts: Place, above: Above, depth: int) -> tuple[Wire, list[str]]:
         """The wire form without the original's description, and the words to add to that."""
         if union := self._places.union(parts):
             words = []
             if union.keyword == "oneOf" and not exclude_each_other(self._places, union.members):
-                self.losses[Loss(union.where, "oneOf")] = None
+                self._lose("oneOf", [union.where])
                 words.append(in_words("oneOf", None))
             tries = [partial(self._write, m, above, depth=depth) for m in union.members]
             return self._union(tries, union.where, union.keyword), words
@@ -135,7 +112,7 @@ class _Writer:
         flat: Flat,
         place: Place,
         rules: Restrictions,
-        above: _Above,
+        above: Above,
         depth: int,
     ) -> Wire:
         """The values of some of the types: several scalars, or objects, or arrays."""
@@ -153,10 +130,11 @@ class _Writer:
         if "type" in flat.said:
             return type_list(flat.said["type"].value)
         # Whoever names properties or items means an object or an array.
-        implied = ["object"] if flat.properties or flat.required or flat.additional else []
+        objects = flat.properties or flat.required or flat.additional
+        implied = ["object"] if objects or "patternProperties" in flat.said else []
         implied += ["array"] if flat.items or flat.first_items else []
         if implied:
-            self.losses[Loss(place[0].where, "type", "narrowed")] = None
+            self._narrow("type", place[0].where)
             return implied
         if self._dialect.any_value == "no":
             self._refuse(place[-1].where, "type", "nothing says of what type the value is")
@@ -193,41 +171,41 @@ class _Writer:
             values = [value for value in values if same(value) in others]
         # All values are at hand: what else restricts them is obeyed here, and not sent.
         rest = tuple(part._replace(without=part.without | {"enum", "const"}) for part in parts)
-        values = [value for value in values if self._places.permits(rest, value)]
+        values = self._places.permitted(rest, values)
         values = [*{spell(value): value for value in values}.values()]
         if not values:
             raise Nothing(self._dialect.name, where, keyword, "no value is left")
         if "format" in flat.said:
-            self.losses[Loss(flat.said["format"].where, "format")] = None
+            self._lose("format", flat.sayers["format"])
         self._budget.enum(values, where, keyword)
         members, lost = wires.enum(values, self._dialect)
         if members is None:
             self._refuse(where, keyword, "objects and arrays cannot be listed")
         if lost:
-            self.losses[Loss(where, keyword)] = None
+            self._lose(keyword, flat.sayers[keyword])
         return self._union([partial(dict, member) for member in members], where, keyword)
 
-    def _object(self, flat: Flat, place: Place, above: _Above, depth: int) -> Wire:
+    def _object(self, flat: Flat, place: Place, above: Above, depth: int) -> Wire:
         here, holder = place[-1].where, place[0].where
         self._budget.container(depth, here, "properties")
         rest = self._rest(flat, here, holder)
-        named = dict(flat.properties)
-        for name, where in flat.required.items():
-            if name not in named:
-                if not rest:
-                    problem = f"{name!r} is no named property"
-                    raise Nothing(self._dialect.name, where, "required", problem)
-                named[name] = rest
+        named = self._named(flat, rest)
         may_be_absent = named.keys() - flat.required if self._dialect.optional == "absent" else ()
         self._budget.properties(named, len(may_be_absent), here)
         written: dict[str, Json] = {}
         for name, inner in named.items():
+            is_required = name in flat.required
             try:
-                written[name] = self._property(inner, name in flat.required, above, depth)
+                wire = self._write(inner, above, depth=depth + 1)
             except Nothing:
                 # It can only be absent; but in an open object the name would mean another value.
-                if name in flat.required or rest:
+                if is_required or rest:
                     raise
+                if self._dialect.optional == "null":
+                    written[name] = self._nullable({"type": "null"}, inner)
+            else:
+                may_be_null = not is_required and self._dialect.optional == "null"
+                written[name] = self._nullable(wire, inner) if may_be_null else wire
         required = [name for name in written if name in flat.required]
         if self._dialect.optional == "null":
             required = [*written]
@@ -240,12 +218,21 @@ class _Writer:
                 further = self._write(rest, above, depth=depth + 1)
         return wires.object_of(written, required, further, self._dialect)
 
-    def _property(self, inner: Place, is_required: bool, above: _Above, depth: int) -> Wire:
-        wire = self._write(inner, above, depth=depth + 1)
-        if is_required or self._dialect.optional == "absent":
-            return wire
+    def _named(self, flat: Flat, rest: Place) -> dict[str, Place]:
+        """The properties that are named, be it only as required."""
+        named = dict(flat.properties)
+        for name, where in flat.required.items():
+            if name not in named:
+                if not rest:
+                    problem = f"{name!r} is no named property"
+                    raise Nothing(self._dialect.name, where, "required", problem)
+                named[name] = rest
+        return named
+
+    def _nullable(self, wire: Wire, inner: Place) -> Wire:
+        """The wire form with null for absence; a null that is a value is then one thing for two."""
         if self._places.permits(inner, None):
-            self.losses[Loss(inner[0].where, "required", "narrowed")] = None
+            self._narrow("required", inner[0].where)
         return wires.nullable(wire, self._dialect)
 
     def _rest(self, flat: Flat, here: str, holder: str) -> Place:
@@ -260,14 +247,15 @@ class _Writer:
                 or not (is_closed or flat.additional is None)
             ):
                 self._refuse(where, "patternProperties", "names cannot be told by their form")
-            self.losses[Loss(where, "patternProperties")] = None
+            self._lose("patternProperties", flat.sayers["patternProperties"])
             if flat.additional is None:
-                self.losses[Loss(holder, name, "narrowed")] = None
-            for part in flat.additional or ():
-                self.losses[Loss(part.where.removesuffix("/" + name), name)] = None
+                self._narrow(name, holder)
+            self._lose(
+                name, [part.where.removesuffix("/" + name) for part in flat.additional or ()]
+            )
             return tuple(
-                Part(inner, f"{where}/patternProperties/{index}")
-                for index, inner in enumerate(patterns.values())
+                Part(inner, where + pointer("patternProperties", pattern))
+                for pattern, inner in patterns.items()
             )
         if is_closed:
             return ()
@@ -282,7 +270,7 @@ class _Writer:
                 self._refuse(here, "properties", problem)
             return (Part(True, here),)
         # Nobody who names properties and stops there waits for others.
-        self.losses[Loss(holder, name, "narrowed")] = None
+        self._narrow(name, holder)
         return ()
 
     def _array(
@@ -290,7 +278,7 @@ class _Writer:
         flat: Flat,
         place: Place,
         rules: Restrictions,
-        above: _Above,
+        above: Above,
         depth: int,
     ) -> Wire:
         here = place[-1].where
@@ -304,29 +292,47 @@ class _Writer:
         try:
             return {"type": "array", "items": self._write(flat.items, above, depth=depth + 1)}
         except Nothing:
-            # It can only be empty.
-            if rules.least_items or not self._dialect.sends_count("maxItems", 0):
+            if rules.least_items:
                 raise
+            return self._empty(flat.items, rules)
+
+    def _empty(self, items: Place, rules: Restrictions) -> Wire:
+        """An array that can only be empty."""
+        if self._dialect.sends_count("maxItems", 0):
             rules.take_over_counts(0, 0)
-            return {"type": "array", "items": {"type": "null"}}
+        else:
+            self._lose("items", [part.where.removesuffix("/items") for part in items])
+            rules.words.append(in_words("items", None))
+        return {"type": "array", "items": {"type": "null"}}
 
     def _tuple(
         self,
         flat: Flat,
         place: Place,
         rules: Restrictions,
-        above: _Above,
+        above: Above,
         depth: int,
     ) -> Wire:
         most = rules.most_items
         longest = len(flat.first_items) if most is None else min(most, len(flat.first_items))
         is_open = most is None or most > len(flat.first_items)
         if is_open and flat.items is None:
-            self.losses[Loss(place[0].where, "items", "narrowed")] = None
+            self._narrow("items", place[0].where)
         rest: Wire | None = None
         if is_open and flat.items and not any(part.schema is False for part in flat.items):
             rest = self._write(flat.items, above, depth=depth + 1)
-        first = [self._write(item, above, depth=depth + 1) for item in flat.first_items[:longest]]
+        first: list[Wire] = []
+        for item in flat.first_items[:longest]:
+            try:
+                first.append(self._write(item, above, depth=depth + 1))
+            except Nothing:
+                # No array reaches as far as this item.
+                if rules.least_items > len(first):
+                    raise
+                longest, rest = len(first), None
+                break
+        if not first and self._dialect.sends_count("maxItems", 0):
+            return self._empty((), rules)
         alike = {spell(wire) for wire in [*first, *([rest] if rest is not None else [])]}
         rules.take_over_counts(rules.least_items, most if rest else longest)
         if len(alike) == 1 and self._dialect.sends_count("maxItems", longest):
@@ -337,17 +343,17 @@ class _Writer:
         wire: Wire = {"type": "array", "prefixItems": [*first]}
         return wire if rest is None else {**wire, "items": rest}
 
-    def _name(self, core: Key) -> str:
-        """A name for a definition, free of what must be escaped in a pointer."""
-        where = max(core, key=lambda part: len(part[0]))[0]
-        stem = wires.plain_name(where.rpartition("/")[2]) or "part"
-        taken = {reference.rpartition("/")[2] for reference in self._references.values()}
-        name, number = stem, 1
-        while name in taken:
-            number += 1
-            name = f"{stem}_{number}"
-        self._budget.chars([name], where, "$ref")
-        return name
+    def _lose(self, keyword: str, sayers: Sequence[str]) -> None:
+        self.losses |= {Loss(where, keyword): None for where in sayers}
+
+    def _narrow(self, keyword: str, where: str) -> None:
+        self.losses[Loss(where, keyword, "narrowed")] = None
 
     def _refuse(self, where: str, keyword: str, problem: str) -> NoReturn:
         raise SchemaRefused(self._dialect.name, where, keyword, problem)
+
+
+def _description(parts: Place) -> str:
+    """What the first of them that says anything says."""
+    found = (said for part in parts for name, said in part.said() if name == "description")
+    return str(next(found, ""))
