@@ -32,8 +32,9 @@ def served(request: pytest.FixtureRequest) -> Iterator[Served]:
     """The default generator, exported and served; one process for all tests of this file."""
     if package := missing_package():
         reason = f"NO REAL SERVER IS TESTED: {package} is missing; pip install -e '.[dev]'"
-        terminal = request.config.pluginmanager.get_plugin("terminalreporter")
-        terminal.write_line(f"\n{reason}", red=True, bold=True)
+        plugins = request.config.pluginmanager
+        with plugins.get_plugin("capturemanager").global_and_fixture_disabled():
+            plugins.get_plugin("terminalreporter").write_line(f"\n{reason}", red=True, bold=True)
         pytest.skip(reason)
     from weighbridge.local_engine.models.export import export_model
 
