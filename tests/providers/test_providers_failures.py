@@ -408,6 +408,27 @@ def test_vendor_text_never_reaches_the_trail(status, body):
     assert re.search(r"card|jane|team_|org-|sk-", shown) is None
 
 
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(KEYS.split()), inner, max_size=4)
+    ),
+    max_leaves=10,
+)
+
+
+@given(
+    status=st.integers(100, 599),
+    body=st.binary(max_size=60) | json_values.map(lambda value: json.dumps(value).encode()),
+)
+def test_nothing_that_a_server_sends_is_too_strange(status, body):
+    """A failure comes back for every status and every body."""
+    failure = classify(response(status, body))
+    assert failure.status is not None
+    assert (failure.kind is Kind.CAPABILITY) or not (failure.parameter or failure.is_schema)
+
+
 @given(st.sampled_from([case.values for case in ALL]), canaries)
 def test_an_id_beside_an_error_changes_nothing(case, canary):
     """Whatever stands in the members that nobody reads."""

@@ -171,6 +171,8 @@ REFUSED = [  # status, body, the feature
     ),
     (400, {"message": "extraneous key [temperature] is not permitted"}, Feature.TEMPERATURE),
     # something that we have no name for
+    (400, anthropic("This model does not support assistant message prefill."), None),
+    (400, gemini("Audio input modality is not enabled for models/small"), None),
     (400, error("Web search options not supported here.", param="web_search_options"), None),
     (400, error("No.", code="unsupported_value", param="messages[0].role"), None),
 ]
@@ -318,7 +320,7 @@ def test_a_limit_is_learned_with_its_number(body, feature, limit):
         error("temperature must be less than or equal to 2", param="temperature"),
         error("decimal below minimum", param="temperature", code="decimal_below_min_value"),
         error('Either "json_schema" or "grammar" can be specified, but not both'),
-        error("Prefilling is not supported for this model."),
+        error("Pictures of that size are not supported."),
         error("Web search options are required.", param="web_search_options"),
         # the same words, but the ticket's
         error(f"Invalid text: '{TICKET}'", param="messages[1].content"),

@@ -102,7 +102,7 @@ WORDING: tuple[tuple[FailureKind, re.Pattern[str]], ...] = (
     (
         FailureKind.MODEL_GONE,
         re.compile(
-            r"\bmodel\b.{0,80}?(?:not exist|not found|been deprecated|decommissioned|retired"
+            r"\bmodels?\b.{0,80}?(?:not exist|not found|been deprecated|decommissioned|retired"
             r"|no longer available|end of its life|identifier is invalid)"
             r"|invalid model\b|not a valid model|have access to (?:the )?model\b|not a chat model"
             r"|does not support (?:chat|generate|completion)\b|unexpected endpoint or method"
@@ -165,6 +165,8 @@ REJECTED = re.compile(
     r"|may not be enabled|may only be set to|enabled only for|only supported (?:with|on|by|for)"
     r"|no endpoints found that support|expected an? (?:boolean|integer)"
 )
+# A rejection that is about the model needs no name: whatever it lacks, another one may have.
+OF_THE_MODEL = re.compile(r"does(?: not|n't) support\b|\b(?:model|endpoint|deployment)s?\b")
 NO_ENDPOINT = re.compile(r"no endpoints found that can handle the requested parameters")
 ALLOWED_FORMATS = re.compile(r"response_format\S* must be (?P<allowed>.{0,60})")
 

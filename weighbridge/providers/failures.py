@@ -11,8 +11,7 @@ import re
 from collections.abc import Mapping
 
 from weighbridge.decision import FailureKind, Json
-from weighbridge.providers.error_bodies import ErrorBody, read_error
-from weighbridge.providers.error_bodies import body_json as body_json
+from weighbridge.providers.error_bodies import ErrorBody, body_json, read_error
 from weighbridge.providers.error_wording import CODES, SHOWN, SPENT, STATUSES, TROUBLE, WORDING
 from weighbridge.providers.protocol import Failure, HttpResponse, TransportFault
 from weighbridge.providers.refusals import (
@@ -23,6 +22,8 @@ from weighbridge.providers.refusals import (
     schema_refusal,
 )
 from weighbridge.providers.waits import should_retry, wait_s
+
+__all__ = ["body_json", "classify", "classify_error", "from_transport", "is_identifier"]
 
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 # Statuses that say "refused" and not why; 200 where an error stands inside without a status.

@@ -17,6 +17,7 @@ from weighbridge.providers.error_wording import (
     EXTRA_INPUT,
     LIMIT,
     NO_ENDPOINT,
+    OF_THE_MODEL,
     REFUSED_CODES,
     REJECTED,
     SCHEMA_CODES,
@@ -180,11 +181,11 @@ def _named_refusal(error: ErrorBody) -> Refusal | None:
 
 
 def _spoken_refusal(error: ErrorBody) -> Refusal | None:
-    """A rejection in the same sentence as the name of a parameter, or with one beside it."""
+    """A rejection in one sentence with a parameter or the model, or with a parameter beside it."""
     if is_about_content(error.place):
         return None
-    for sentence in _sentences(error):
-        if REJECTED.search(sentence) and (error.param or next(_spoken(sentence), None)):
+    for sentence in filter(REJECTED.search, _sentences(error)):
+        if error.param or OF_THE_MODEL.search(sentence) or next(_spoken(sentence), None):
             return Refusal(feature=_feature(error, sentence))
     return None
 
