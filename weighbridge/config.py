@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from weighbridge.providers.protocol import Provider
     from weighbridge.review.queue import ReviewQueue
     from weighbridge.router.router import Router
+    from weighbridge.schemas.redaction import Redactor
     from weighbridge.store.database import Database
     from weighbridge.store.ledger import CapabilityLedger
 
@@ -47,6 +48,23 @@ def build_task(settings: Settings) -> Task:
         return Task.triage(**given)
     except TaskInvalid as error:
         raise ConfigError("[task]", error.pointer.strip("/"), error.problem, error.hint) from None
+
+
+def build_redactor(settings: Settings) -> Redactor | None:
+    """What hides personal data from providers away from this machine; None where nothing does.
+
+    Raises:
+        ConfigError: an unknown pattern, or one that is no regular expression.
+    """
+    from weighbridge.schemas.redaction import Redaction
+
+    chosen = settings.redaction
+    if not chosen.enabled:
+        return None
+    try:
+        return Redaction(built_in=chosen.built_in, extra=chosen.extra).redactor()
+    except ValueError as error:
+        raise ConfigError("[redaction]", "", str(error)) from None
 
 
 def open_queue(settings: Settings) -> ReviewQueue:
@@ -104,6 +122,7 @@ def build_router(settings: Settings) -> Router:
             _checked([build_provider(chosen, ledger) for chosen in settings.asked]),
             ReviewQueue(database),
             ledger=ledger,
+            redact=build_redactor(settings),
             task=build_task(settings),
             gate=Gate(**settings.gate.model_dump()),
             deadline_s=settings.router.deadline,

@@ -168,6 +168,14 @@ class ReviewSettings(_Section):
     database: str = ""  # empty: in the user's data folder
 
 
+class RedactionSettings(_Section):
+    """What is hidden from providers away from this machine; see `weighbridge.schemas.redaction`."""
+
+    enabled: bool = False
+    built_in: tuple[str, ...] = ("EMAIL", "IBAN", "CARD", "PHONE")
+    extra: dict[str, str] = Field(default_factory=dict)  # NAME: a regular expression
+
+
 class FieldSettings(_Section):
     """What the decision depends on."""
 
@@ -217,6 +225,7 @@ class Settings(BaseSettings):
     router: RouterSettings = RouterSettings()
     gate: GateSettings = GateSettings()
     review: ReviewSettings = ReviewSettings()
+    redaction: RedactionSettings = RedactionSettings()
     task: TaskSettings = TaskSettings()
 
     @classmethod

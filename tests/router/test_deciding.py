@@ -17,9 +17,9 @@ from weighbridge.providers.openai import OpenAIAdapter
 from weighbridge.providers.profiles import named
 from weighbridge.providers.protocol import Reply
 from weighbridge.router.acceptance import Accepted, accept
-from weighbridge.router.attempts import Answered, Outcome
 from weighbridge.router.deciding import decide, review_entry
 from weighbridge.router.gate import Gate
+from weighbridge.router.outcome import Answered, Outcome
 from weighbridge.schemas.plan import plan_openai
 from weighbridge.schemas.task import Task
 from weighbridge.schemas.ticket import Ticket

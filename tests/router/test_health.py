@@ -60,4 +60,4 @@ def test_provider_is_blamed_for_a_timeout_only_if_it_had_all_its_time(
     stage = Stage({"a": take_all_the_time})
     router = stage.router(deadline_s=deadline_s)
     assert router.triage("x").reasons == ("no_answer",)
-    assert (router._loop._health.left_s("a") > 0.0) is cools
+    assert (router._chain._around.health.left_s("a") > 0.0) is cools

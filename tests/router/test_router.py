@@ -258,7 +258,7 @@ def test_key_goes_to_its_own_origin_and_nowhere_else() -> None:
     away = httpx.Response(307, headers={"location": "https://b.test/v1/chat/completions"})
     stage = Stage({"a": [away], "b": [answer()]})
     router = stage.router()
-    router._loop._providers = router._providers = router._providers[:1]
+    router._chain._providers = router._providers = router._providers[:1]
     decision = router.triage(TICKET)
     assert (decision.status, stage.hits("b")) == ("review", 0)
     assert all(r.headers["authorization"] == f"Bearer {KEY}" for r in stage.requests)

@@ -7,6 +7,7 @@ Nothing is ever repaired, but for the letter case of an option, which is put rig
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,13 +41,26 @@ class Accepted:
     reasoning: str = ""
 
 
-def accept(reply: Reply, plan: SchemaPlan, task: Task) -> Accepted | Failure:
-    """Check an answer; a failure says where it broke the schema, never with what."""
+def accept(
+    reply: Reply, plan: SchemaPlan, task: Task, *, restore: Callable[[Json], Json] | None = None
+) -> Accepted | Failure:
+    """Check an answer; a failure says where it broke the schema, never with what.
+
+    Args:
+        reply: what came.
+        plan: what was asked for.
+        task: what the answer must be.
+        restore: puts back what was hidden from the provider, before the original schema is asked;
+            None where nothing was.
+    """
     try:
         wire = loads(unwrap(reply.text))
     except JsonInvalid as error:
         return _invalid(reply, str(error), is_schema=True)
-    value, notes = _restore_case(plan.reverse(wire), task.fields)
+    value = plan.reverse(wire)
+    if restore is not None:
+        value = restore(value)
+    value, notes = _restore_case(value, task.fields)
     value, reasoning = _without_reasons(value, task)
     if broken := task.violations(value):
         detail = f"breaks the schema: {', '.join(broken[:3])}"

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from weighbridge.decision import Decision, FieldEvidence, Json, Question, Reason, ReviewEntry, label
-from weighbridge.router.attempts import Answered, Outcome
 from weighbridge.router.gate import Gate, Opinion
+from weighbridge.router.outcome import Answered, Outcome
 from weighbridge.schemas.task import JudgedField, Task, value_at
 from weighbridge.schemas.ticket import Ticket
 

@@ -26,12 +26,15 @@ import httpx
 from weighbridge.decision import Decision, ReviewEntry, ReviewId
 from weighbridge.errors import QueueUnavailable
 from weighbridge.providers.protocol import Provider
-from weighbridge.router.attempts import AttemptLoop, Outcome
 from weighbridge.router.background import Background
+from weighbridge.router.chain import Chain
 from weighbridge.router.deciding import decide, review_entry, wants_second_opinion
 from weighbridge.router.gate import Gate
 from weighbridge.router.health import ProviderHealth
 from weighbridge.router.injection import signs
+from weighbridge.router.outcome import Outcome
+from weighbridge.router.visit import Asked, Surroundings
+from weighbridge.schemas.redaction import Redacts
 from weighbridge.schemas.task import Task
 from weighbridge.schemas.ticket import Ticket
 
@@ -73,6 +76,8 @@ class Router:
         task: what `triage` asks.
         ledger: what the providers share; closed with the router, before the queue.
         gate: thresholds of acceptance.
+        redact: hides what no provider away from this machine may read, and puts it back into the
+            answers; such as a `Redactor`.
         deadline_s: for one ticket, over all retries and providers.
         max_attempts: requests for one ticket, over all providers.
         clock: monotonic seconds.
@@ -88,6 +93,7 @@ class Router:
         task: Task,
         gate: Gate,
         ledger: Closable | None = None,
+        redact: Redacts | None = None,
         deadline_s: float = 30.0,
         max_attempts: int = 8,
         clock: Callable[[], float] = time.monotonic,
@@ -97,14 +103,9 @@ class Router:
         self.task, self.gate = task, gate
         self._providers, self._queue, self._ledger = tuple(providers), queue, ledger
         self._deadline_s, self._clock = deadline_s, clock
-        self._loop = AttemptLoop(
-            self._providers,
-            health=ProviderHealth(clock),
-            clock=clock,
-            sleep=sleep,
-            jitter=jitter,
-            max_attempts=max_attempts,
-        )
+        self._redact = redact
+        around = Surroundings(health=ProviderHealth(clock), clock=clock, sleep=sleep, jitter=jitter)
+        self._chain = Chain(self._providers, around=around, max_attempts=max_attempts)
         self._background = Background()
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = (
             WeakKeyDictionary()
@@ -156,10 +157,10 @@ class Router:
         outcome = Outcome(answered=None, refused=False, trail=())
         if not ticket.is_empty:
             deadline = self._clock() + self._deadline_s
-            outcome = await self._loop.run(
-                self._client(),
-                task,
-                ticket,
+            redacted = None if self._redact is None else self._redact(ticket.text)
+            asked = Asked(client=self._client(), task=task, ticket=ticket, redacted=redacted)
+            outcome = await self._chain.run(
+                asked,
                 deadline=deadline,
                 wants_second=lambda answered: wants_second_opinion(task, answered, self.gate),
             )

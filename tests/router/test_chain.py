@@ -16,6 +16,7 @@ from weighbridge.providers.local import LocalProvider
 from weighbridge.router.gate import Gate
 from weighbridge.router.health import ProviderHealth
 from weighbridge.router.router import Router
+from weighbridge.schemas.redaction import Redactor
 from weighbridge.schemas.task import LogitBias, Task
 
 FREE_TEXT = Task.from_schema(
@@ -52,7 +53,7 @@ def cooling(stage: Stage, **waits_s: float) -> Router:
     """A router whose providers are cooling already."""
     router = stage.router(deadline_s=60.0)
     for name, wait_s in waits_s.items():
-        router._loop._health.cool(name, wait_s)
+        router._chain._around.health.cool(name, wait_s)
     return router
 
 
@@ -81,7 +82,7 @@ def test_provider_that_cannot_take_the_task_does_not_stand_in_for_a_cooling_one(
     """The local engine lists answers; for free text it is nobody to go on to."""
     stage = Stage({"a": [SUMMARY]})
     router = cooling(stage, a=2.0)
-    router._loop._providers = (*router._providers, LocalProvider())
+    router._chain._providers = (*router._providers, LocalProvider())
     decision = router.ask(FREE_TEXT, "x")
     assert (decision.provider, stage.clock.slept) == ("a", [2.0])
 
@@ -89,14 +90,14 @@ def test_provider_that_cannot_take_the_task_does_not_stand_in_for_a_cooling_one(
 def test_no_time_is_kept_back_for_a_provider_that_cannot_take_the_task() -> None:
     stage = Stage({"a": [SUMMARY]})
     router = stage.router(deadline_s=5.0)
-    router._loop._providers = (*router._providers, LocalProvider(reserve_s=8.0))
+    router._chain._providers = (*router._providers, LocalProvider(reserve_s=8.0))
     assert router.ask(FREE_TEXT, "x").provider == "a"
 
 
 def test_provider_that_cannot_take_the_task_is_in_the_trail_at_its_place() -> None:
     stage = Stage({"a": [SUMMARY]})
     router = stage.router()
-    router._loop._providers = (LocalProvider(), *router._providers)
+    router._chain._providers = (LocalProvider(), *router._providers)
     decision = router.ask(FREE_TEXT, "x")
     assert failures(decision) == [("local", FailureKind.CAPABILITY), ("a", None)]
 
@@ -105,7 +106,7 @@ def test_skipped_providers_cost_none_of_the_attempts() -> None:
     """`max_attempts` counts requests."""
     stage = Stage({"a": [answer()], "b": [error(413)], "c": [error(500)]})
     router = cooling(stage, a=20.0)
-    router._loop._max_attempts = 3
+    router._chain._max_attempts = 3
     router.triage("x")
     assert [stage.hits(name) for name in "abc"] == [0, 1, 2]
 
@@ -174,6 +175,28 @@ def test_ticket_that_must_stay_is_asked_of_nobody_far_away() -> None:
     assert (decision.reasons, stage.requests) == (("no_answer",), [])
 
 
+def test_what_identifies_a_person_is_hidden_and_put_back_into_the_answer() -> None:
+    """Also where the schema demands the very thing that was hidden."""
+    task = Task.from_schema(
+        {
+            "type": "object",
+            "properties": {"reply_to": {"type": "string", "format": "email"}},
+            "required": ["reply_to"],
+            "additionalProperties": False,
+        },
+        instructions="Extract.",
+    )
+
+    def echo(request: httpx.Request) -> httpx.Response:
+        shown = json.loads(request.content)["messages"][1]["content"]
+        return answer(json.dumps({"reply_to": shown.split()[-1]}))
+
+    stage = Stage({"a": echo})
+    decision = stage.router(redact=Redactor()).ask(task, "Write to al@b.example")
+    assert decision.value == {"reply_to": "al@b.example"}
+    assert b"al@b.example" not in stage.requests[0].content
+
+
 def test_second_opinion_is_asked_where_numbers_are_missing_and_decides() -> None:
     """Agreement lets an answer without evidence pass; without a second voice it never does."""
     gate = Gate(without_evidence="second_opinion")
@@ -192,7 +215,7 @@ def test_answer_does_not_end_a_cooldown_that_began_after_it_was_asked_for() -> N
 
     def answer_late(request: httpx.Request) -> httpx.Response:
         stage.clock.now += 1.0
-        router._loop._health.cool("a", 60.0)
+        router._chain._around.health.cool("a", 60.0)
         stage.clock.now += 1.0
         return answer()
 
@@ -272,7 +295,7 @@ async def test_local_engine_that_needs_longer_than_its_timeout_is_followed_by_th
     monkeypatch.setattr(local, "_weigh", weigh)
     stage = Stage({"a": [answer()]})
     router = stage.router()
-    router._loop._providers = (local, *router._providers)
+    router._chain._providers = (local, *router._providers)
     decision = await router.atriage("x")
     release.set()
     local.close()

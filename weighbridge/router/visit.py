@@ -1,0 +1,267 @@
+"""One provider and one ticket: asked once, and again where that can help.
+
+What follows a failure is decided in `actions`; a visit obeys, keeps the trail, and tells `health`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import httpx
+from tenacity import AsyncRetrying, RetryCallState, retry_if_result, stop_never
+
+from weighbridge.decision import Attempt, FailureKind, FieldEvidence
+from weighbridge.errors import CapabilityMissing, SchemaRefused
+from weighbridge.providers.protocol import (
+    Amendments,
+    Approach,
+    Failure,
+    Provider,
+    Reply,
+    Weighed,
+)
+from weighbridge.router.acceptance import Accepted, accept
+from weighbridge.router.actions import MAX_TRIES, Action, Amend, Health, next_action
+from weighbridge.router.health import ProviderHealth
+from weighbridge.router.outcome import Answered
+from weighbridge.schemas.redaction import RedactedText
+from weighbridge.schemas.task import Task
+from weighbridge.schemas.ticket import Ticket
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What all visits of a router share.
+
+    Args:
+        health: of the providers.
+        clock: monotonic seconds.
+        sleep: seconds.
+        jitter: 0 to 1, drawn for each wait.
+    """
+
+    health: ProviderHealth
+    clock: Callable[[], float]
+    sleep: Callable[[float], Awaitable[None]]
+    jitter: Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is asked, whoever answers.
+
+    Args:
+        client: of the running loop.
+        task: what is asked.
+        ticket: about what.
+        redacted: its text as providers away from this machine may read it; None: as it is.
+    """
+
+    client: httpx.AsyncClient
+    task: Task
+    ticket: Ticket
+    redacted: RedactedText | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Visit:
+    """One provider and one ticket, and what was tried so far.
+
+    Args:
+        around: what all visits share.
+        asked: what is asked.
+        provider: of whom.
+        approach: how.
+        end: on the clock; no attempt goes on beyond it.
+        budget: requests that may still be sent.
+        trail: every attempt is added to it.
+        waited_s: pause before the first attempt.
+    """
+
+    around: Surroundings
+    asked: Asked
+    provider: Provider
+    approach: Approach
+    end: float
+    budget: int
+    trail: list[Attempt]
+    waited_s: float = 0.0
+    tries: int = 0
+    _amended: frozenset[Amend] = frozenset()
+    _amendments: Amendments = field(default_factory=Amendments)
+
+    async def run(self) -> Answered | Action:
+        """Ask until there is an answer, or asking again cannot help."""
+        retrying = AsyncRetrying(
+            retry=retry_if_result(lambda step: isinstance(step, Action) and step.again),
+            wait=lambda state: _action(state).wait_s,
+            stop=stop_never,  # `next_action` stops
+            sleep=self.around.sleep,
+        )
+        step: Answered | Action = await retrying(self._attempt)
+        if isinstance(step, Action) and step.health is not Health.UNTOUCHED:
+            self.around.health.cool(self.provider.name, step.wait_s)
+        return step
+
+    def skip(self, kind: FailureKind, detail: str) -> None:
+        """Note that the provider was not asked."""
+        self.trail.append(skipped(self.provider, kind, detail))
+
+    async def _attempt(self) -> Answered | Action:
+        started = self.around.clock()
+        allowed_s = max(0.001, min(self.provider.timeout_s, self.end - started))
+        result = await self.provider.ask(
+            self.asked.client,
+            self.asked.task,
+            self.approach,
+            self._shown,
+            amendments=self._amendments,
+            timeout_s=allowed_s,
+        )
+        took_s = self.around.clock() - started
+        checked = self._checked(result)
+        self._record(result, checked, took_s)
+        if isinstance(checked, Accepted):
+            assert isinstance(result, Reply)
+            self.around.health.recovered(self.provider.name, started)
+            evidence = await self._weighed(result, checked, allowed_s - took_s)
+            return Answered(
+                provider=self.provider, reply=result, accepted=checked, evidence=evidence
+            )
+        return self._follow(checked, took_s=took_s, allowed_s=allowed_s)
+
+    def _checked(self, result: Reply | Failure) -> Accepted | Failure:
+        if isinstance(result, Failure):
+            return result
+        restore = self._redacted.restore if self._redacted else None
+        return accept(result, self.approach.schema, self.asked.task, restore=restore)
+
+    def _follow(self, failure: Failure, *, took_s: float, allowed_s: float) -> Action:
+        """What to do about a failure; prepares the next attempt if there is one."""
+        # Also where this ticket does not ask again: the next would pay for the same refusal.
+        can_replan = self.provider.learn(failure, self.approach)
+        action = next_action(
+            failure,
+            # Where the budget ends, the tries end: what is remembered stays the same.
+            tries=self.tries if self.tries < self.budget else MAX_TRIES,
+            amended=self._amended,
+            took_s=took_s,
+            left_s=self.end - self.around.clock(),
+            jitter=self.around.jitter(),
+            can_replan=can_replan,
+        )
+        if action.again and not self._amend(action, failure):
+            action = Action()
+        if allowed_s <= took_s and allowed_s < self.provider.timeout_s:
+            # The ticket's time was up, not the provider's: that is no outage.
+            action = replace(action, health=Health.UNTOUCHED)
+        return action
+
+    async def _weighed(
+        self, reply: Reply, accepted: Accepted, left_s: float
+    ) -> Mapping[str, FieldEvidence]:
+        """The evidence for an accepted answer; what it took is noted where it took requests."""
+        started = self.around.clock()
+        weighed = await self.provider.weigh(
+            self.asked.client,
+            self.asked.task,
+            self.approach,
+            self._shown,
+            reply,
+            accepted.wire,
+            timeout_s=max(0.001, left_s),
+        )
+        if weighed.num_calls:
+            self._record_weighing(weighed, self.around.clock() - started)
+        return weighed.evidence
+
+    @property
+    def _redacted(self) -> RedactedText | None:
+        return self.asked.redacted if self.provider.is_remote else None
+
+    @property
+    def _shown(self) -> Ticket:
+        """The ticket as the provider may read it."""
+        ticket = self.asked.ticket
+        if self._redacted is None:
+            return ticket
+        return ticket.model_copy(update={"subject": "", "body": self._redacted.text})
+
+    def _amend(self, action: Action, failure: Failure) -> bool:
+        """Prepare the next attempt; False where there is no way to ask again."""
+        self.waited_s = action.wait_s
+        self._amended |= {action.amend} - {Amend.NOTHING}
+        match action.amend:
+            case Amend.REPLAN:
+                approach = planned(self.provider, self.asked.task, self.asked.ticket)
+                if isinstance(approach, Failure):
+                    return False
+                self.approach = approach
+            case Amend.GIVE_FEEDBACK:
+                feedback = f"Your last answer was not accepted: {failure.detail}."
+                self._amendments = replace(self._amendments, feedback=feedback)
+            case Amend.RAISE_LIMIT:
+                self._amendments = replace(self._amendments, output_factor=4)
+            case Amend.NOTHING:
+                pass
+        return True
+
+    def _record(self, result: Reply | Failure, checked: Accepted | Failure, took_s: float) -> None:
+        self.tries += 1
+        failure = checked if isinstance(checked, Failure) else None
+        cost = self.provider.cost_usd(result.prompt_tokens, result.completion_tokens)
+        self.trail.append(
+            Attempt(
+                provider=self.provider.name,
+                model=self.provider.model,
+                failure=failure.kind if failure else None,
+                status=failure.status if failure and failure.status else result.status,
+                seconds=took_s,
+                waited_s=self.waited_s,
+                detail=failure.detail if failure else "",
+                prompt_tokens=result.prompt_tokens,
+                completion_tokens=result.completion_tokens,
+                cost_usd=cost,
+                mode=self.approach.mode,
+                dropped=self.approach.dropped,
+                losses=tuple(str(loss) for loss in self.approach.schema.losses),
+            )
+        )
+
+    def _record_weighing(self, weighed: Weighed, took_s: float) -> None:
+        """Note the requests that only weighed an answer: they are paid for as well."""
+        cost = self.provider.cost_usd(weighed.prompt_tokens, weighed.completion_tokens)
+        self.trail.append(
+            Attempt(
+                provider=self.provider.name,
+                model=self.provider.model,
+                seconds=took_s,
+                detail=f"{weighed.num_calls} more requests to weigh the answer",
+                prompt_tokens=weighed.prompt_tokens,
+                completion_tokens=weighed.completion_tokens,
+                cost_usd=cost,
+            )
+        )
+
+
+def planned(provider: Provider, task: Task, ticket: Ticket) -> Approach | Failure:
+    """How a provider would be asked, or why it is not."""
+    if ticket.local_only and provider.is_remote:
+        return Failure(kind=FailureKind.CAPABILITY, detail="the ticket must not leave the machine")
+    try:
+        return provider.approach(task)
+    except (SchemaRefused, CapabilityMissing) as refusal:
+        return Failure(kind=FailureKind.CAPABILITY, detail=str(refusal))
+
+
+def skipped(provider: Provider, kind: FailureKind, detail: str) -> Attempt:
+    """The note that a provider was not asked."""
+    return Attempt(provider=provider.name, model=provider.model, failure=kind, detail=detail)
+
+
+def _action(state: RetryCallState) -> Action:
+    assert state.outcome is not None
+    action = state.outcome.result()
+    assert isinstance(action, Action)
+    return action
