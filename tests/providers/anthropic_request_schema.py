@@ -43,6 +43,7 @@ REQUEST = closed(
         "oneOf": [
             closed(["type"], type={"const": "disabled"}),
             closed(["type"], type={"const": "adaptive"}),
+            closed(["type"], type={"const": "between_tools"}),
             closed(
                 ["type", "budget_tokens"],
                 type={"const": "enabled"},

@@ -43,22 +43,26 @@ def body_of(options: RequestOptions) -> dict[str, Any]:
 
 MODES: tuple[Mode, ...] = ("native", "tool", "json_mode", "prompted")
 WISHES: tuple[Thinking | None, ...] = (None, "off", "low", "medium", "high")
-MODELS = ("claude-sonnet-4-6", "claude-opus-4-8", "claude-haiku-4-5")
+MODELS = ("claude-sonnet-4-6", "claude-opus-4-8", "claude-haiku-4-5", "claude-sonnet-5-5")
+LIMITS = (16, 1279, 1280, 5120)
 
 
 @pytest.mark.parametrize(
-    ("mode", "thinking", "model", "temperature"),
-    list(itertools.product(MODES, WISHES, MODELS, (None, 0.0))),
+    ("mode", "thinking", "model", "limit"), list(itertools.product(MODES, WISHES, MODELS, LIMITS))
 )
+@pytest.mark.parametrize("temperature", [None, 0.0])
 def test_every_request_has_the_documented_shape(
-    mode: Mode, thinking: Thinking | None, model: str, temperature: float | None
+    mode: Mode, thinking: Thinking | None, model: str, limit: int, temperature: float | None
 ) -> None:
-    """And says the schema: to the server where it enforces one, to the model where not."""
+    """And says the schema: to the server where it enforces one, to the model where not.
+
+    A budget for thinking is below the limit, and no tool is forced beside one.
+    """
     body = body_of(
         RequestOptions(
             model=model,
             mode=mode,
-            max_output_tokens=8192,
+            max_output_tokens=limit,
             thinking=thinking,
             temperature=temperature,
             seed=3,
@@ -66,20 +70,62 @@ def test_every_request_has_the_documented_shape(
         )
     )
     Draft202012Validator(REQUEST).validate(body)
-    assert body["max_tokens"] == 8192
+    assert body["max_tokens"] == limit
+    budget = body.get("thinking", {}).get("budget_tokens")
+    assert budget is None or budget < limit
+    if mode == "tool":
+        assert body["tool_choice"]["type"] == ("tool" if budget is None else "auto")
     assert ("JSON Schema" in body["system"]) == (mode in ("json_mode", "prompted"))
     assert ("format" in body.get("output_config", {})) == (mode == "native")
     assert ("tools" in body) == (mode == "tool")
     assert ("temperature" in body) == (temperature is not None)
 
 
-def test_model_that_thinks_is_not_forced_to_call_the_tool() -> None:
-    """Both together are refused."""
-    choices = [
-        body_of(RequestOptions(model="claude-opus-4-8", mode="tool", thinking=wish))["tool_choice"]
-        for wish in ("off", "low")
-    ]
-    assert [choice["type"] for choice in choices] == ["tool", "auto"]
+ADAPTIVE = {
+    wish: ({"type": "adaptive"}, {"effort": wish}) for wish in ("low", "medium", "high")
+} | {"off": ({"type": "disabled"}, None)}
+BUDGETS = {
+    wish: ({"type": "enabled", "budget_tokens": tokens}, None)
+    for wish, tokens in {"low": 1024, "medium": 2048, "high": 4096}.items()
+} | {"off": (None, None)}
+
+
+@pytest.mark.parametrize(
+    ("model", "sent"),
+    [
+        ("claude-sonnet-4-6", ADAPTIVE),
+        ("claude-opus-4-6", ADAPTIVE),
+        ("claude-opus-4-8", ADAPTIVE),
+        ("claude-opus-5", ADAPTIVE),
+        ("claude-haiku-5-5", ADAPTIVE),
+        ("claude-sonnet-5-5", ADAPTIVE | {"off": ({"type": "between_tools"}, None)}),
+        ("claude-fable-5", ADAPTIVE | {"off": (None, None)}),
+        ("claude-opus-5-5", ADAPTIVE | {"off": (None, None)}),
+        ("claude-opus-4-5-20251101", BUDGETS),
+        ("claude-sonnet-4-5", BUDGETS),
+        ("claude-haiku-4-5-20251001", BUDGETS),
+        ("claude-opus-4-1", BUDGETS),
+        ("claude-sonnet-4-20250514", BUDGETS),
+        ("claude-3-7-sonnet-latest", BUDGETS),
+    ],
+)
+@pytest.mark.parametrize("wish", ["off", "low", "medium", "high"])
+def test_each_generation_is_told_to_think_in_its_own_way(
+    model: str, sent: dict[str, Any], wish: Thinking
+) -> None:
+    """Adaptive with an effort or a budget: each refuses the other's."""
+    options = RequestOptions(
+        model=model, mode="prompted", thinking=wish, max_output_tokens=1024 + 4096
+    )
+    body = body_of(options)
+    assert (body.get("thinking"), body.get("output_config")) == sent[wish]
+
+
+@pytest.mark.parametrize(("limit", "budget"), [(1279, None), (1280, 1024), (3000, 2400)])
+def test_budget_that_does_not_fit_is_cut_or_left_out(limit: int, budget: int | None) -> None:
+    """A fifth of the limit is the answer's; 1024 is the least budget."""
+    options = RequestOptions(model="claude-haiku-4-5", thinking="high", max_output_tokens=limit)
+    assert body_of(options).get("thinking", {}).get("budget_tokens") == budget
 
 
 def parsed(content: Any, stop: Any = "end_turn", **more: Any) -> Reply | Failure:
@@ -96,6 +142,7 @@ def call(name: str = "answer", **arguments: Any) -> dict[str, Any]:
     return {"type": "tool_use", "id": "t", "name": name, "input": arguments or {"category": "bug"}}
 
 
+CANARY = "Your ticket of May 3, Ms Miller, asks for malware."
 THOUGHT = {"type": "thinking", "thinking": '{"category": "bug"}', "signature": "s"}
 
 
@@ -157,6 +204,24 @@ def test_what_is_no_finished_answer_is_a_failure_with_its_usage(
     assert isinstance(failure, Failure)
     assert (failure.kind, failure.status, failure.wait_s) == (kind, 200, None)
     assert (failure.prompt_tokens, failure.completion_tokens) == (115, 7)
+
+
+@pytest.mark.parametrize(
+    ("details", "said"),
+    [
+        (
+            {"type": "refusal", "category": "cyber", "explanation": CANARY},
+            "refused, category cyber",
+        ),
+        ({"type": "refusal", "category": None, "explanation": CANARY}, "refused"),
+        ({"type": "refusal", "category": CANARY}, "refused"),
+        (None, "refused"),
+    ],
+)
+def test_refusal_is_told_by_its_category_and_never_by_its_sentence(details: Any, said: str) -> None:
+    failure = parsed([], "refusal", stop_details=details)
+    assert isinstance(failure, Failure)
+    assert failure.detail == f"the model {said}"
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from weighbridge.schemas.plan import SchemaPlan
 from weighbridge.schemas.task import Prompt
 
 VERSION = "2023-06-01"
+MIN_BUDGET = 1024  # tokens for thinking, the least that is taken
 
 _COMPLETE = frozenset({"end_turn", "stop_sequence"})
 _UNFINISHED: Mapping[str, FailureKind] = {
@@ -55,6 +56,7 @@ class _Request(TypedDict, total=False):
     max_tokens: int
     system: str
     messages: list[_Message]
+    thinking: dict[str, Json]
     output_config: dict[str, Json]
     tools: list[_Tool]
     tool_choice: _ToolChoice
@@ -123,9 +125,9 @@ class AnthropicAdapter:
             "system": with_schema(prompt.system, schema) if shown else prompt.system,
             "messages": [{"role": "user", "content": prompt.user}],
         }
-        wish = options.thinking
-        fields = dict(self.profile.thinking_fields(options.model, wish) or {}) if wish else {}
-        output = fields.pop("output_config", {})
+        fields = self._thinking(options)
+        thinking, output = fields.pop("thinking", {}), fields.pop("output_config", {})
+        assert isinstance(thinking, dict)
         assert isinstance(output, dict)
         match options.mode:
             case "native":
@@ -139,34 +141,53 @@ class AnthropicAdapter:
                         "input_schema": schema.wire,
                     }
                 ]
-                # A model that thinks must not be forced: it is refused with a 400.
+                # To force a model that has a budget for thinking is refused with a 400; one that
+                # thinks as it sees fit is forced without harm.
                 request["tool_choice"] = (
-                    {"type": "tool", "name": self.tool, "disable_parallel_tool_use": True}
-                    if wish in (None, "off")
-                    else {"type": "auto", "disable_parallel_tool_use": True}
+                    {"type": "auto", "disable_parallel_tool_use": True}
+                    if thinking.get("type") == "enabled"
+                    else {"type": "tool", "name": self.tool, "disable_parallel_tool_use": True}
                 )
             case "json_mode" | "prompted":
                 pass
             case _:
                 assert_never(options.mode)
+        if thinking:
+            request["thinking"] = thinking
         if output:
             request["output_config"] = output
         if options.temperature is not None:
             request["temperature"] = options.temperature
         return {**request, **fields}
 
+    def _thinking(self, options: RequestOptions) -> dict[str, Json]:
+        """What is sent for a wish to think; a budget leaves a fifth of the limit to the answer.
+
+        Where that is less than the least budget, the limit was not meant for thoughts.
+        """
+        if options.thinking is None:
+            return {}
+        fields = dict(self.profile.thinking_fields(options.model, options.thinking) or {})
+        thinking = fields.get("thinking")
+        if isinstance(thinking, dict) and isinstance(asked := thinking.get("budget_tokens"), int):
+            budget = min(asked, options.max_output_tokens * 4 // 5)
+            fields["thinking"] = {**thinking, "budget_tokens": budget}
+            if budget < MIN_BUDGET:
+                del fields["thinking"]
+        return fields
+
     def _outcome(self, response: HttpResponse, body: dict[str, Json]) -> Reply | Failure:
         status = response.status
         if body.get("type") == "error" or isinstance(body.get("error"), dict):
             # The headers are left out: a `retry-after` of a success is about something else.
-            failure = classify_error(status, {}, body)
-            return replace(failure, detail=f"error inside a {status}: {failure.detail}")
+            return classify_error(status, {}, body)
         stop = body.get("stop_reason")
         reason = stop if isinstance(stop, str) else ""
         ended = f"stop reason {reason if is_identifier(reason) else 'missing or unreadable'}"
         if kind := _UNFINISHED.get(reason):
-            detail = "the model refused" if kind is FailureKind.REFUSAL else ended
-            return Failure(kind=kind, detail=detail, status=status)
+            if kind is FailureKind.REFUSAL:
+                ended = f"the model refused{_category(body.get('stop_details'))}"
+            return Failure(kind=kind, detail=ended, status=status)
         content = body.get("content")
         blocks = content if isinstance(content, list) else []
         calls = _calls(blocks)
@@ -187,6 +208,13 @@ class AnthropicAdapter:
             status=status,
             model=model if isinstance(model, str) and model else None,
         )
+
+
+def _category(details: Json) -> str:
+    """Why the model refused, where the vendor has a word for it: sentences may quote the ticket."""
+    category = details.get("category") if isinstance(details, dict) else None
+    is_word = isinstance(category, str) and is_identifier(category)
+    return f", category {category}" if is_word else ""
 
 
 def _calls(blocks: Sequence[Json]) -> list[tuple[int, str]]:
