@@ -7,248 +7,16 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from vendor_errors import BY_VENDOR, SENTENCES, anthropic, error, gemini
 from wire import response
 
 from weighbridge.decision import FailureKind as Kind
+from weighbridge.providers.error_wording import CODES
 from weighbridge.providers.failures import classify, classify_error, from_transport
 from weighbridge.providers.protocol import TransportFault
 
-
-def error(message="", **members):
-    return {"error": {"message": message, **members}}
-
-
-def anthropic(message, kind="invalid_request_error", **members):
-    return {"type": "error", **error(message, type=kind, **members), "request_id": "req_1"}
-
-
-def gemini(code, status, message="Request contains an invalid argument.", *details):
-    return error(message, code=code, status=status, details=list(details))
-
-
-def google(kind, **members):
-    return {"@type": f"type.googleapis.com/google.rpc.{kind}", **members}
-
-
-def quota(quota_id):
-    return google("QuotaFailure", violations=[{"quotaMetric": "requests", "quotaId": quota_id}])
-
-
 PAGE = b"<!DOCTYPE html><html><body>Attention Required! invalid api key</body></html>"
 
-OPENAI = [
-    (429, error("Rate limit reached", type="tokens", code="rate_limit_exceeded"), Kind.RATE_LIMIT),
-    (429, error("Plan.", type="insufficient_quota", code="insufficient_quota"), Kind.QUOTA),
-    (429, error("Rate limit reached on requests per day (RPD): Limit 200"), Kind.QUOTA),
-    (401, error("Incorrect API key provided: k.", code="invalid_api_key"), Kind.CREDENTIAL),
-    (429, error("No.", code="invalid_api_key"), Kind.CREDENTIAL),
-    (403, error("No.", code="unsupported_country_region_territory"), Kind.CREDENTIAL),
-    (404, error("No.", code="model_not_found"), Kind.MODEL_GONE),
-    (403, error("Project p does not have access to model `m`"), Kind.MODEL_GONE),
-    (404, error("This is not a chat model.", param="model"), Kind.MODEL_GONE),
-    (400, error("Unsupported.", code="unsupported_value", param="model"), Kind.MODEL_GONE),
-    (400, error("This model's maximum context length is 4096 tokens."), Kind.TOO_LONG),
-    (400, error("Too long", code="context_length_exceeded"), Kind.TOO_LONG),
-    (400, error("max_tokens or model output limit was reached"), Kind.TRUNCATED),
-    (400, error("Your prompt was flagged as a violation.", code="invalid_prompt"), Kind.FILTERED),
-    (400, error("Invalid temperature", param="temperature"), Kind.CALLER_FAULT),
-    (500, error("Sorry", type="server_error"), Kind.TRANSIENT),
-]
-AZURE = [
-    (
-        401,
-        {"statusCode": 401, "message": "Unauthorized. Access token is missing."},
-        Kind.CREDENTIAL,
-    ),
-    (404, error("No.", code="DeploymentNotFound"), Kind.MODEL_GONE),
-    (400, error("No.", code="OperationNotSupported"), Kind.MODEL_GONE),
-    (
-        400,
-        error("No.", innererror={"code": "ResponsibleAIPolicyViolation"}, param="prompt"),
-        Kind.FILTERED,
-    ),
-    (
-        400,
-        error("The response was filtered due to Azure's content management policy."),
-        Kind.FILTERED,
-    ),
-    (429, error("Please retry after 26 seconds.", code="429"), Kind.RATE_LIMIT),
-]
-GROQ = [
-    (400, error("Bad", code="json_validate_failed", failed_generation="{"), Kind.INVALID),
-    (400, error("Bad", failed_generation="{"), Kind.INVALID),
-    (413, error("Too large on tokens per minute", code="rate_limit_exceeded"), Kind.TOO_LONG),
-    (429, error("Limit on tokens per day (TPD): try again in 7m12s"), Kind.QUOTA),
-    (429, error("Limit on tokens per minute (TPM): try again in 7s"), Kind.RATE_LIMIT),
-    (498, error("Flex tier capacity exceeded"), Kind.TRANSIENT),
-    (400, error("No.", code="model_decommissioned"), Kind.MODEL_GONE),
-    (400, error("No.", code="organization_restricted"), Kind.CREDENTIAL),
-]
-LOCAL_SERVERS = [
-    (401, {"error": "Unauthorized"}, Kind.CREDENTIAL),
-    (404, error("The model `m` does not exist.", type="NotFoundError", code=404), Kind.MODEL_GONE),
-    (404, {"detail": "Not Found"}, Kind.MODEL_GONE),
-    (503, error("Loading model", type="unavailable_error", code=503), Kind.TRANSIENT),
-    (400, error("Too long", type="exceed_context_size_error", n_ctx=4096), Kind.TOO_LONG),
-    (400, error("the request exceeds the available context size."), Kind.TOO_LONG),
-    (503, {"error": "server busy, please try again.  maximum pending requests"}, Kind.TRANSIENT),
-    (404, {"error": "model 'qwen3:4b' not found"}, Kind.MODEL_GONE),
-    (400, {"error": '"nomic-embed" does not support chat'}, Kind.MODEL_GONE),
-    (401, {"error": "unauthorized", "signin_url": "https://ollama.com"}, Kind.CREDENTIAL),
-    (429, {"error": "you've reached your weekly usage limit, please upgrade"}, Kind.QUOTA),
-    (200, {"error": "Unexpected endpoint or method. (POST /v1/x)"}, Kind.MODEL_GONE),
-    (200, {"error": "model 'qwen3:4b' not found"}, Kind.MODEL_GONE),
-    (200, {"error": "an error was encountered while running the model"}, Kind.TRANSIENT),
-    (400, {"object": "error", "message": "Bad", "type": "400", "code": 400}, Kind.CALLER_FAULT),
-]
-OPENROUTER = [
-    (402, error("You requested 65536 tokens, but can only afford 12.", code=402), Kind.QUOTA),
-    (
-        403,
-        error("Bad input", code=403, metadata={"reasons": ["violence"], "flagged_input": "…"}),
-        Kind.FILTERED,
-    ),
-    (403, error("Forbidden", code=403), Kind.CREDENTIAL),
-    (404, error("No endpoints found for some/model.", code=404), Kind.MODEL_GONE),
-    (400, error("some/model is not a valid model ID", code=400), Kind.MODEL_GONE),
-    (429, error("Rate limit exceeded: free-models-per-day", code=429), Kind.QUOTA),
-    (429, error("Rate limit exceeded: free-models-per-min", code=429), Kind.RATE_LIMIT),
-    (
-        429,
-        error("Provider returned error", metadata={"raw": "temporarily rate-limited upstream"}),
-        Kind.RATE_LIMIT,
-    ),
-    (
-        400,
-        error(
-            "Provider returned error",
-            metadata={"raw": json.dumps(anthropic("Your credit balance is too low."))},
-        ),
-        Kind.QUOTA,
-    ),
-    (200, error("Upstream error", code=502), Kind.TRANSIENT),
-    (200, error("Slow down", code=429), Kind.RATE_LIMIT),
-    (503, error("No instances available", code=503), Kind.TRANSIENT),
-]
-MISTRAL = [
-    (429, {"object": "error", "type": "rate_limited", "code": "1300"}, Kind.RATE_LIMIT),
-    (400, {"object": "error", "message": "No.", "code": "1500"}, Kind.MODEL_GONE),
-    (403, {"object": "error", "type": "tier_not_allowed", "code": "1910"}, Kind.MODEL_GONE),
-    (401, {"detail": "Unauthorized"}, Kind.CREDENTIAL),
-]
-OTHERS = [
-    (402, error("Insufficient Balance"), Kind.QUOTA),  # DeepSeek
-    (400, error("Model Not Exist", type="invalid_request_error"), Kind.MODEL_GONE),
-    (400, error("Content Exists Risk"), Kind.FILTERED),
-    (400, {"id": "x", **error("No.", code="model_not_available")}, Kind.MODEL_GONE),  # Together
-    (429, {"error": {"code": "1113", "message": "No balance"}}, Kind.QUOTA),  # Z.ai
-    (429, {"error": {"code": "1302", "message": "Concurrency"}}, Kind.RATE_LIMIT),
-    (403, {"code": "No permission", "error": "You don't have any credits yet"}, Kind.QUOTA),  # xAI
-    (403, {"code": "No permission", "error": "Content violates usage guidelines."}, Kind.FILTERED),
-    (400, {"message": "The provided model identifier is invalid."}, Kind.MODEL_GONE),  # Bedrock
-    (400, {"message": "Input is too long for requested model."}, Kind.TOO_LONG),
-    (429, {"message": "Too many requests, please wait"}, Kind.RATE_LIMIT),
-    (429, {"message": "Too many tokens per day, please wait"}, Kind.QUOTA),
-    (400, {"detail": "the model cannot answer"}, Kind.CALLER_FAULT),  # System One
-    (
-        422,
-        {"detail": [{"loc": ["body", "questions", "q"], "msg": "Field required"}]},
-        Kind.CALLER_FAULT,
-    ),
-]
-GEMINI = [
-    (
-        400,
-        gemini(
-            400,
-            "INVALID_ARGUMENT",
-            "Request contains an invalid argument.",
-            google("ErrorInfo", reason="API_KEY_INVALID"),
-        ),
-        Kind.CREDENTIAL,
-    ),
-    (400, [gemini(400, "INVALID_ARGUMENT", "API key expired.")], Kind.CREDENTIAL),
-    (
-        400,
-        gemini(400, "FAILED_PRECONDITION", "User location is not supported for the API use."),
-        Kind.CREDENTIAL,
-    ),
-    (400, gemini(400, "FAILED_PRECONDITION", "Enable billing."), Kind.CREDENTIAL),
-    (403, gemini(403, "PERMISSION_DENIED", "No."), Kind.CREDENTIAL),
-    (
-        404,
-        gemini(404, "NOT_FOUND", "models/m is not found, or is not supported for this method."),
-        Kind.MODEL_GONE,
-    ),
-    (
-        404,
-        gemini(404, "NOT_FOUND", "This model is no longer available to new users."),
-        Kind.MODEL_GONE,
-    ),
-    (402, gemini(402, "RESOURCE_EXHAUSTED", "Your prepayment credits are depleted."), Kind.QUOTA),
-    (
-        429,
-        gemini(
-            429,
-            "RESOURCE_EXHAUSTED",
-            "You exceeded your current quota, please check your plan and billing details.",
-            quota("GenerateRequestsPerMinutePerProjectPerModel-FreeTier"),
-        ),
-        Kind.RATE_LIMIT,
-    ),
-    (
-        429,
-        gemini(
-            429,
-            "RESOURCE_EXHAUSTED",
-            "You exceeded your current quota, please check your plan and billing details.",
-            quota("GenerateRequestsPerDayPerProjectPerModel-FreeTier"),
-        ),
-        Kind.QUOTA,
-    ),
-    (
-        429,
-        gemini(429, "RESOURCE_EXHAUSTED", "Quota exceeded for metric: requests, limit: 0"),
-        Kind.QUOTA,
-    ),
-    (
-        400,
-        gemini(400, "INVALID_ARGUMENT", "The input token count (9) exceeds the maximum (8)."),
-        Kind.TOO_LONG,
-    ),
-    (400, gemini(400, "INVALID_ARGUMENT"), Kind.CALLER_FAULT),
-    (500, gemini(500, "INTERNAL", "An internal error has occurred."), Kind.TRANSIENT),
-    (503, gemini(503, "UNAVAILABLE", "The model is overloaded."), Kind.TRANSIENT),
-    (504, gemini(504, "DEADLINE_EXCEEDED", "Deadline."), Kind.TRANSIENT),
-    (499, gemini(499, "CANCELLED", "Cancelled."), Kind.TRANSIENT),
-]
-ANTHROPIC = [
-    (401, anthropic("invalid x-api-key", "authentication_error"), Kind.CREDENTIAL),
-    (402, anthropic("Pay.", "billing_error"), Kind.QUOTA),
-    (403, anthropic("No.", "permission_error"), Kind.CREDENTIAL),
-    (404, anthropic("model: no-such-model", "not_found_error"), Kind.MODEL_GONE),
-    (413, anthropic("Request exceeds the maximum size", "request_too_large"), Kind.TOO_LONG),
-    (400, anthropic("prompt is too long: 200001 tokens > 200000 maximum"), Kind.TOO_LONG),
-    (400, anthropic("input length and `max_tokens` exceed context limit"), Kind.TOO_LONG),
-    (400, anthropic("Your credit balance is too low to access the API."), Kind.QUOTA),
-    (400, anthropic("You have reached your specified API usage limits."), Kind.QUOTA),
-    (400, anthropic("This organization has been disabled."), Kind.CREDENTIAL),
-    (400, anthropic("Output blocked by content filtering policy"), Kind.FILTERED),
-    (429, anthropic("This would exceed the rate limit", "rate_limit_error"), Kind.RATE_LIMIT),
-    (
-        429,
-        anthropic(
-            "Spent.", "rate_limit_error", details={"error_code": "enforced_spend_limit_reached"}
-        ),
-        Kind.QUOTA,
-    ),
-    (500, anthropic("Internal", "api_error"), Kind.TRANSIENT),
-    (504, anthropic("Slow", "timeout_error"), Kind.TRANSIENT),
-    (529, anthropic("Overloaded", "overloaded_error"), Kind.TRANSIENT),
-    (200, anthropic("Overloaded", "overloaded_error"), Kind.TRANSIENT),
-    (200, anthropic("Slow down", "rate_limit_error"), Kind.RATE_LIMIT),
-    (400, anthropic("max_tokens: Field required"), Kind.CALLER_FAULT),
-]
 NO_JSON = [
     (400, None, Kind.UNKNOWN),
     (400, {}, Kind.UNKNOWN),
@@ -274,18 +42,7 @@ NO_JSON = [
 ]
 ALL = [
     pytest.param(*case, id=f"{vendor}-{i}-{case[0]}")
-    for vendor, cases in {
-        "openai": OPENAI,
-        "azure": AZURE,
-        "groq": GROQ,
-        "local": LOCAL_SERVERS,
-        "openrouter": OPENROUTER,
-        "mistral": MISTRAL,
-        "others": OTHERS,
-        "gemini": GEMINI,
-        "anthropic": ANTHROPIC,
-        "no-json": NO_JSON,
-    }.items()
+    for vendor, cases in {**BY_VENDOR, "no-json": NO_JSON}.items()
     for i, case in enumerate(cases)
 ]
 
@@ -303,6 +60,31 @@ def test_who_is_not_understood_is_said_to_be_unknown(status, body, kind):
     detail = classify(response(status, body)).detail
     says_so = "no known error" in detail or "web page" in detail
     assert says_so if kind is Kind.UNKNOWN else "no known error" not in detail
+
+
+@pytest.mark.parametrize(("sentence", "kind"), SENTENCES)
+def test_words_tell_where_no_code_does(sentence, kind):
+    """Unless they are about a message of the request: then they may be the ticket's."""
+    assert classify(response(400, error(sentence))).kind is kind
+    about_content = classify(response(400, error(sentence, param="messages[1].content"))).kind
+    is_about_text = kind in (Kind.FILTERED, Kind.TOO_LONG)
+    assert about_content is (kind if is_about_text else Kind.CALLER_FAULT)
+
+
+@given(
+    code=st.sampled_from([(code, kind) for kind, codes in CODES.items() for code in codes]),
+    status=st.sampled_from([200, 400, 403, 404, 422, 429]),
+)
+def test_a_known_code_decides_whatever_stands_around_it(code, status):
+    """In any of the places for codes, in any letter case, under any status."""
+    text, kind = code
+    for body in (
+        error("No.", code=text.upper()),
+        error("No.", type=text),
+        {"object": "error", "message": "No.", "code": text},
+        error("No.", code=status, details=[{"reason": text}]),
+    ):
+        assert classify(response(status, body)).kind is kind
 
 
 @pytest.mark.parametrize(

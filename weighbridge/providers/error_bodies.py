@@ -32,7 +32,7 @@ _QUOTED = re.compile(
     r"""(?<![a-z0-9])(?P<quote>["'`])(?=[^"'`]*\s)(?:(?!(?P=quote)(?![a-z0-9])).)*(?:(?P=quote)|$)""",
     re.DOTALL,
 )
-_ECHO = re.compile(r"input_value=|\binput:|\breceived:|\bbut got\b")
+_ECHO = re.compile(r"input_value=|\binput['\"]?:|\breceived:|\bbut got\b")
 _PATH = re.compile(r"[\s*]*(?:generatecontentrequest\.)?(?P<path>[a-z_][\w.\[\]]*): ")
 
 
@@ -85,7 +85,7 @@ def read_error(body: Json) -> ErrorBody:
         text
         for layer in layers
         for text in ([layer] if isinstance(layer, str) else _texts(layer, _MESSAGE_KEYS))
-        if not text.startswith(_JSON)
+        if not _holds_json(text)
     )
     codes = (code.lower() for layer in objects for code in _texts(layer, _CODE_KEYS))
     return ErrorBody(
@@ -110,8 +110,7 @@ def _inside(layer: Any) -> Iterable[Any]:
     """What may hold a more exact error than what is around it."""
     if isinstance(layer, str):
         # Some gateways put the body of the provider behind them into a text.
-        inner = body_json(layer.encode("utf-8", "replace")) if layer.startswith(_JSON) else None
-        return [] if inner is None else [inner]
+        return [body_json(layer.encode("utf-8", "replace"))] if _holds_json(layer) else []
     if isinstance(layer, list):
         return layer[:1]
     if not isinstance(layer, dict):
@@ -119,7 +118,7 @@ def _inside(layer: Any) -> Iterable[Any]:
     inside = [layer[key] for key in _ERROR_KEYS if layer.get(key)]
     message, metadata = layer.get("message"), layer.get("metadata")
     # Mistral wraps the errors of its validator like this.
-    if isinstance(message, dict | list) or (isinstance(message, str) and message.startswith(_JSON)):
+    if isinstance(message, dict | list) or (isinstance(message, str) and _holds_json(message)):
         inside.append(message)
     if isinstance(metadata, dict) and isinstance(metadata.get("raw"), str):
         # OpenRouter says "Provider returned error" and keeps the provider's own body here.
@@ -128,6 +127,11 @@ def _inside(layer: Any) -> Iterable[Any]:
         found = layer.get(key)
         inside += found if isinstance(found, list) else [found] if isinstance(found, dict) else []
     return inside
+
+
+def _holds_json(text: str) -> bool:
+    # Bytes need not be text: a lone surrogate can stand in JSON and in no encoding.
+    return text.startswith(_JSON) and body_json(text.encode("utf-8", "replace")) is not None
 
 
 def _texts(layer: Any, keys: Iterable[str]) -> list[str]:

@@ -23,7 +23,8 @@ CODES: Mapping[FailureKind, frozenset[str]] = {
         " api_key_service_blocked service_disabled consumer_suspended unauthenticated",
         FailureKind.MODEL_GONE: "model_not_found deploymentnotfound invalid_model unknown_model"
         " model_not_available model_decommissioned model_not_active model_terms_required"
-        " model_not_supported tier_not_allowed operationnotsupported 1211 1500 1910",
+        " model_not_supported model_not_loaded tier_not_allowed operationnotsupported"
+        " 1211 1500 1910",
         FailureKind.FILTERED: "content_filter content_policy_violation data_inspection_failed"
         " responsibleaipolicyviolation",
         FailureKind.INVALID: "json_validate_failed tool_use_failed output_parse_failed",
@@ -88,7 +89,7 @@ WORDING: tuple[tuple[FailureKind, re.Pattern[str]], ...] = (
             r"credit balance is too low|insufficient (?:balance|credit|fund|quota)"
             r"|credits are depleted|requires more credits|can only afford|any credits yet"
             r"|used all available credits|(?:spend|spending) (?:limit|cap)\b"
-            r"|reached your (?:\w+ ){0,3}usage limits?\b"
+            r"|reached your (?:\w+ ){0,3}usage limits?\b|key limit exceeded"
         ),
     ),
     (
@@ -106,6 +107,7 @@ WORDING: tuple[tuple[FailureKind, re.Pattern[str]], ...] = (
             r"|no longer available|end of its life|identifier is invalid)"
             r"|invalid model\b|not a valid model|have access to (?:the )?model\b|not a chat model"
             r"|does not support (?:chat|generate|completion)\b|unexpected endpoint or method"
+            r"|model is not loaded|no models? loaded"
         ),
     ),
     (
@@ -113,23 +115,24 @@ WORDING: tuple[tuple[FailureKind, re.Pattern[str]], ...] = (
         re.compile(
             r"(?:was|been|were) flagged|requires moderation|content management policy"
             r"|content polic(?:y|ies)|content filtering policy|usage (?:guidelines|polic)"
-            r"|safety system|content exists risk"
+            r"|safety system|content exists risk|violation of provider terms"
         ),
     ),
     (
         FailureKind.TOO_LONG,
         re.compile(
-            r"maximum context length|context (?:window|length of)|(?:prompt|input) is too long"
+            r"max(?:imum)? context length|context window|(?:prompt|input) is too long"
             r"|reduce the length of|exceeds? (?:the )?(?:available|model'?s)? ?context"
-            r"|max(?:imum)? context length|token count .{0,40}?exceeds|maximum prompt length"
+            r"|token count .{0,40}?exceeds|maximum prompt length"
             r"|max_new_tokens\W+must be"
         ),
     ),
+    (FailureKind.INVALID, re.compile(r"model produced invalid")),
     (FailureKind.TRUNCATED, re.compile(r"max_tokens or model output limit was reached")),
 )
 
 # Of a 429: waiting does not help before tomorrow, which is never for any deadline.
-SPENT = re.compile(r"per[ -]?day|\([tr]pd\)|daily (?:limit|quota)|\blimit: 0\b")
+SPENT = re.compile(r"per[ -]?day|daily (?:limit|quota)|\blimit: 0\b")
 
 # Of an error under a good status that nothing else explains.
 TROUBLE: tuple[tuple[int, re.Pattern[str]], ...] = (
@@ -146,7 +149,8 @@ TROUBLE: tuple[tuple[int, re.Pattern[str]], ...] = (
 # The schema itself, and not schemas at all.
 SCHEMA_REFUSED = re.compile(
     r"invalid (?:json )?schema (?:for|in)\b|schema conversion failed|too many states for serving"
-    r"|schema is too complex|compiled grammar is too large|too many recursive definitions"
+    r"|\bschemas?\b.{0,60}?(?:exceeds|too (?:many|deep|large|long|complex))|too many strict tools"
+    r"|compiled grammar is too large|too many recursive definitions"
     r"|schema contains features not supported|failed to initialize samplers"
     r"|fail(?:ed|s|ure)? to (?:parse|compile|convert|build|create)\b.{0,30}(?:grammar|schema)"
 )
@@ -156,23 +160,27 @@ UNKNOWN_NAME = re.compile(
     r"|(?:unknown|unsupported) (?:parameter|argument|field)s?:? [\"'`]?(?P<b>[\w.\[\]]+)"
     r"|unknown name [\"']?(?P<c>[\w.]+)"
     r"|extraneous key \[(?P<d>\w+)\]"
+    r"|cannot unmarshal \w+ into go struct field \w*\.(?P<e>[\w.]+)"
 )
 EXTRA_INPUT = re.compile(r"extra inputs? (?:are|is) not permitted|extra_forbidden")
 # Too weak without the name of a parameter beside it.
 REJECTED = re.compile(
     r"\bnot (?:yet |currently )?(?:supported|enabled|available|allowed|permitted)\b"
-    r"|n't supported|\bunsupported\b|does(?: not|n't) support\b|is deprecated\b|is unavailable\b"
-    r"|may not be enabled|may only be set to|enabled only for|only supported (?:with|on|by|for)"
+    r"|n['\u2019]t supported|not accepted|supported values are|any of the expected tags"
+    r"|\bunsupported\b|does(?: not|n't) support\b|is deprecated\b|is unavailable\b"
+    r"|may not be enabled|may only be set to|must be set to false|enabled only for"
+    r"|only supported (?:with|on|by|for)"
     r"|no endpoints found that support|expected an? (?:boolean|integer)"
+    r"|only works in thinking mode|budget -?\d+ is invalid"
 )
 # A rejection that is about the model needs no name: whatever it lacks, another one may have.
 OF_THE_MODEL = re.compile(r"does(?: not|n't) support\b|\b(?:model|endpoint|deployment)s?\b")
 NO_ENDPOINT = re.compile(r"no endpoints found that can handle the requested parameters")
-ALLOWED_FORMATS = re.compile(r"response_format\S* must be (?P<allowed>.{0,60})")
+ALLOWED_FORMATS = re.compile(r"(?:must be|supported values are:?) (?P<allowed>.{0,60}json_.{0,20})")
 
 _N = r"[`'\"]?(\d[\d,]*(?:\.\d+)?)"
 LIMIT = re.compile(
     rf"less than or equal to {_N}|(?:<=|at most|not exceed|max(?:imum)? allowed:?) {_N}"
     rf"|between \d+ and {_N}|\[ ?\d+, ?(\d+) ?\]|\d > {_N}, which is the maximum"
-    rf"|maximum output tokens \({_N}\)"
+    rf"|maximum output tokens \({_N}\)|to (?P<above>\d+) \(exclusive\)"
 )

@@ -58,11 +58,13 @@ _SPOKEN: Mapping[Feature, re.Pattern[str]] = {
         Feature.TEMPERATURE: "temperature",
         Feature.MAX_COMPLETION_TOKENS: "max_completion_tokens",
         Feature.MAX_TOKENS: r"max_(?:output_|new_)?tokens|maxoutputtokens|completion tokens",
-        Feature.REASONING: r"reasoning_effort|reasoning|thinking\w*|effort level",
+        Feature.REASONING: r"reasoning(?:_effort)?|(?:enable_)?thinking\w*|think value"
+        r"|effort level",
         Feature.TOOL: r"tools?|tool_(?:choice|use|calls?)|function[_ ]call(?:ing|s)?",
         Feature.JSON_OBJECT: "json_object",
         Feature.JSON_SCHEMA: r"response[_ ]format|response_?(?:json_?)?schema|responsemimetype"
-        r"|output_(?:format|config)(?:\.format)?|json[_ ](?:schema|mode)|structured[_ ]outputs?",
+        r"|output[_ ]format|output_config(?:\.format)?|json[_ ](?:schema|mode)"
+        r"|structured[_ ]outputs?",
     }.items()
 }
 _SCHEMA_FIELDS = frozenset({"responseschema", "responsejsonschema"})
@@ -153,6 +155,7 @@ def _limit_refusal(error: ErrorBody) -> Refusal | None:
         feature = _at(error.place) or next(_spoken(sentence), None)
         if feature in _LIMITED and not is_about_content(error.place):
             limit = float(next(filter(None, number.groups())).replace(",", ""))
+            limit -= number["above"] is not None
             # Older wires have one field for both; what is limited is the number of alternatives.
             feature = Feature.TOP_LOGPROBS if feature is Feature.LOGPROBS else feature
             return Refusal(feature=feature, limit=limit)
@@ -170,13 +173,15 @@ def _named_refusal(error: ErrorBody) -> Refusal | None:
     for reason in error.reasons:
         if NO_ENDPOINT.search(reason):
             return Refusal(feature=None)
-        if (formats := ALLOWED_FORMATS.search(reason)) and not is_about_content(error.param):
+        if is_about_content(error.place):
+            continue
+        if formats := ALLOWED_FORMATS.search(reason):
             takes_schema = "json_schema" in formats["allowed"]
             return Refusal(feature=Feature.JSON_OBJECT if takes_schema else Feature.JSON_SCHEMA)
-        if (named := UNKNOWN_NAME.search(reason)) and not is_about_content(error.place):
+        if named := UNKNOWN_NAME.search(reason):
             return Refusal(feature=_at(next(filter(None, named.groups()))))
-        if EXTRA_INPUT.search(reason) and error.place and not is_about_content(error.place):
-            return Refusal(feature=_at(error.place))
+        if EXTRA_INPUT.search(reason) and (error.place or next(_spoken(reason), None)):
+            return Refusal(feature=_feature(error, reason))
     return None
 
 
