@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from weighbridge.providers.http import HttpProvider
     from weighbridge.providers.profiles import Profile
     from weighbridge.providers.protocol import Provider
+    from weighbridge.providers.systemone import SystemOneProvider
     from weighbridge.review.queue import ReviewQueue
     from weighbridge.router.router import Router
     from weighbridge.schemas.redaction import Redactor
@@ -111,6 +112,7 @@ def default_database() -> str:
 def build_router(settings: Settings) -> Router:
     """Put a router together; see `Router.from_config`."""
     from weighbridge.review.queue import ReviewQueue
+    from weighbridge.router.chain import Policy
     from weighbridge.router.gate import Gate
     from weighbridge.router.router import Router
     from weighbridge.store.ledger import CapabilityLedger
@@ -126,7 +128,12 @@ def build_router(settings: Settings) -> Router:
             task=build_task(settings),
             gate=Gate(**settings.gate.model_dump()),
             deadline_s=settings.router.deadline,
-            max_attempts=settings.router.max_attempts,
+            policy=Policy(
+                strategy=settings.router.strategy,
+                max_attempts=settings.router.max_attempts,
+                stronger=frozenset(settings.router.stronger),
+                hedge_after=settings.router.hedge_after,
+            ),
         )
         on_error.pop_all()  # from here on the router closes them
         return router
@@ -201,12 +208,26 @@ def build_provider(chosen: RemoteSettings | LocalSettings, ledger: Ledger) -> Pr
     return _build_remote(chosen, ledger)
 
 
-def _build_remote(chosen: RemoteSettings, ledger: Ledger) -> HttpProvider:
+def _build_remote(chosen: RemoteSettings, ledger: Ledger) -> HttpProvider | SystemOneProvider:
     from weighbridge.providers.adapters import adapter_for
     from weighbridge.providers.asking import Wishes
     from weighbridge.providers.http import HttpProvider, Price
+    from weighbridge.providers.systemone import SystemOneProvider
 
     profile, base_url = endpoint(chosen)
+    price = None if chosen.price is None else Price(**chosen.price.model_dump())
+    if chosen.kind == "systemone":
+        return SystemOneProvider(
+            name=chosen.name,
+            model=chosen.model,
+            base_url=base_url,
+            profile=profile,
+            ledger=ledger,
+            key=read_key(chosen),
+            timeout_s=chosen.timeout,
+            price=price,
+            weight=chosen.weight,
+        )
     return HttpProvider(
         name=chosen.name,
         model=chosen.model,
@@ -226,8 +247,9 @@ def _build_remote(chosen: RemoteSettings, ledger: Ledger) -> HttpProvider:
             mass_probe_rate=chosen.mass_probe_rate,
         ),
         timeout_s=chosen.timeout,
+        weight=chosen.weight,
         logprobs=None if chosen.logprobs == "off" else chosen.logprobs,
-        price=None if chosen.price is None else Price(**chosen.price.model_dump()),
+        price=price,
     )
 
 

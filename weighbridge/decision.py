@@ -64,6 +64,7 @@ class FailureKind(StrEnum):
     FILTERED = "filtered"
     DEADLINE = "deadline"
     COOLING = "cooling"  # not asked: the provider is cooling down or disabled
+    CANCELLED = "cancelled"  # another provider was quicker
     UNAVAILABLE = "unavailable"  # the local engine cannot run here
     UNKNOWN = "unknown"
 

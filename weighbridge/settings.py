@@ -119,6 +119,7 @@ class RemoteSettings(_Section):
     temperature: Annotated[float, Field(ge=0, le=2)] | None = 0.0
     samples: Annotated[int, Field(ge=1, le=20)] = 1
     mass_probe_rate: Share = 0.0
+    weight: Annotated[float, Field(ge=0)] = 1.0  # for the strategy "weighted"
     price: PriceSettings | None = None
 
     @model_validator(mode="after")
@@ -146,9 +147,12 @@ ProviderSettings = Annotated[RemoteSettings | LocalSettings, Field(discriminator
 
 
 class RouterSettings(_Section):
-    """Order and limits."""
+    """Order and limits; see `weighbridge.router.order` and `Policy`."""
 
     order: tuple[str, ...] = ()  # empty: as the providers stand in the file
+    strategy: Literal["configured", "cheapest", "fastest", "weighted"] = "configured"
+    stronger: tuple[str, ...] = ()  # asked where an answer is unsure
+    hedge_after: Annotated[float, Field(ge=0.5, lt=1)] | None = None
     deadline: Seconds = 30.0
     max_attempts: Annotated[int, Field(ge=1, le=100)] = 8
 
@@ -253,6 +257,9 @@ class Settings(BaseSettings):
                 raise ValueError(f"router.order names {name!r}; there are {', '.join(names)}")
             if self.router.order.count(name) > 1:
                 raise ValueError(f"router.order names {name!r} twice")
+        for name in self.router.stronger:
+            if name not in (self.router.order or names):
+                raise ValueError(f"router.stronger names {name!r}, which is not asked at all")
         first, *others = self.asked
         kept_s = sum(other.reserve for other in others if isinstance(other, LocalSettings))
         if kept_s >= self.router.deadline:

@@ -10,15 +10,16 @@ from typing import Any
 import httpx
 from pydantic import SecretStr
 
-from weighbridge.decision import ReviewEntry, ReviewId
+from weighbridge.decision import Decision, FailureKind, ReviewEntry, ReviewId
 from weighbridge.errors import QueueUnavailable
 from weighbridge.providers.asking import Wishes
 from weighbridge.providers.http import DEFAULT_WISHES, HttpProvider, Price
 from weighbridge.providers.ledger import MemoryLedger
 from weighbridge.providers.openai import OpenAIAdapter
 from weighbridge.providers.profiles import named
+from weighbridge.router.chain import Policy
 from weighbridge.router.gate import Gate
-from weighbridge.router.router import Router
+from weighbridge.router.router import DEFAULT_POLICY, Router
 from weighbridge.schemas.task import Task
 
 TASK = Task.triage(categories=["billing", "bug"], priorities=["low", "high"])
@@ -137,3 +138,19 @@ class Stage:
         return httpx.Response(
             response.status_code, headers=response.headers, content=response.content
         )
+
+
+def failures(decision: Decision) -> list[tuple[str, FailureKind | None]]:
+    return [(attempt.provider, attempt.failure) for attempt in decision.trail]
+
+
+def cooling(stage: Stage, policy: Policy = DEFAULT_POLICY, **waits_s: float) -> Router:
+    """A router whose providers are cooling already."""
+    router = stage.router(deadline_s=60.0, policy=policy)
+    for name, wait_s in waits_s.items():
+        router._chain._around.health.cool(identity_of(router, name), wait_s)
+    return router
+
+
+def identity_of(router: Router, name: str) -> str:
+    return next(p.identity for p in router._providers if p.name == name)

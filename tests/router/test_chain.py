@@ -8,14 +8,13 @@ from dataclasses import replace
 
 import httpx
 import pytest
-from stage import TASK, Clock, Script, Stage, answer, error
+from stage import TASK, Clock, Script, Stage, answer, cooling, error, failures, identity_of
 
-from weighbridge.decision import Decision, FailureKind
+from weighbridge.decision import FailureKind
 from weighbridge.providers.http import HttpProvider
 from weighbridge.providers.local import LocalProvider
-from weighbridge.router.gate import Gate
+from weighbridge.router.chain import Policy
 from weighbridge.router.health import ProviderHealth
-from weighbridge.router.router import Router
 from weighbridge.schemas.redaction import Redactor
 from weighbridge.schemas.task import LogitBias, Task
 
@@ -31,10 +30,6 @@ FREE_TEXT = Task.from_schema(
 SUMMARY = answer('{"summary": "charged twice"}')
 
 
-def failures(decision: Decision) -> list[tuple[str, FailureKind | None]]:
-    return [(attempt.provider, attempt.failure) for attempt in decision.trail]
-
-
 def refuse_parameters(*names: str) -> Script:
     """A provider that refuses parameters one at a time, as they all do."""
 
@@ -47,14 +42,6 @@ def refuse_parameters(*names: str) -> Script:
         return answer()
 
     return respond
-
-
-def cooling(stage: Stage, **waits_s: float) -> Router:
-    """A router whose providers are cooling already."""
-    router = stage.router(deadline_s=60.0)
-    for name, wait_s in waits_s.items():
-        router._chain._around.health.cool(name, wait_s)
-    return router
 
 
 @pytest.mark.parametrize(
@@ -105,8 +92,7 @@ def test_provider_that_cannot_take_the_task_is_in_the_trail_at_its_place() -> No
 def test_skipped_providers_cost_none_of_the_attempts() -> None:
     """`max_attempts` counts requests."""
     stage = Stage({"a": [answer()], "b": [error(413)], "c": [error(500)]})
-    router = cooling(stage, a=20.0)
-    router._chain._max_attempts = 3
+    router = cooling(stage, Policy(max_attempts=3), a=20.0)
     router.triage("x")
     assert [stage.hits(name) for name in "abc"] == [0, 1, 2]
 
@@ -114,7 +100,7 @@ def test_skipped_providers_cost_none_of_the_attempts() -> None:
 def test_provider_that_fails_when_the_budget_ends_is_left_alone_too() -> None:
     """The next ticket goes to who is up."""
     stage = Stage({"a": [error(500)], "b": [answer()]})
-    router = stage.router(max_attempts=1)
+    router = stage.router(policy=Policy(max_attempts=1))
     assert router.triage("first").value is None
     assert failures(router.triage("second")) == [("a", FailureKind.COOLING), ("b", None)]
 
@@ -197,25 +183,12 @@ def test_what_identifies_a_person_is_hidden_and_put_back_into_the_answer() -> No
     assert b"al@b.example" not in stage.requests[0].content
 
 
-def test_second_opinion_is_asked_where_numbers_are_missing_and_decides() -> None:
-    """Agreement lets an answer without evidence pass; without a second voice it never does."""
-    gate = Gate(without_evidence="second_opinion")
-    other = answer('{"category": "bug", "priority": "high"}')
-    agreeing = Stage({"a": [answer()], "b": [answer()]}).router(gate=gate).triage("x")
-    differing = Stage({"a": [answer()], "b": [other]}).router(gate=gate).triage("x")
-    alone = Stage({"a": [answer()], "b": [error(500)]}).router(gate=gate).triage("x")
-    assert (agreeing.status, agreeing.provider) == ("accepted", "a")
-    assert (differing.status, differing.reasons) == ("review", ("disagreement",))
-    assert (alone.status, alone.reasons) == ("review", ("no_evidence",))
-    assert [a.provider for a in agreeing.trail] == ["a", "b"]
-
-
 def test_answer_does_not_end_a_cooldown_that_began_after_it_was_asked_for() -> None:
     """Of tickets under way together, one is told to wait and another is answered."""
 
     def answer_late(request: httpx.Request) -> httpx.Response:
         stage.clock.now += 1.0
-        router._chain._around.health.cool("a", 60.0)
+        router._chain._around.health.cool(identity_of(router, "a"), 60.0)
         stage.clock.now += 1.0
         return answer()
 

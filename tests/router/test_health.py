@@ -38,6 +38,29 @@ def test_answer_counts_only_against_what_was_known_when_it_was_asked_for(
     assert health.left_s("a") == (0.0 if asked_after_s > 0 else wait_s)
 
 
+def test_after_a_cooldown_one_ticket_tries_the_provider_and_the_others_can_tell() -> None:
+    """Until it has ended, however it ends; who never cooled is on no trial."""
+    health = ProviderHealth(clock := Clock())
+    with health.trial("b"):
+        assert not health.is_on_trial("b")
+    health.cool("a", 10.0)
+    clock.now += 10.0
+    assert not health.is_on_trial("a")
+    with health.trial("a"):
+        assert health.is_on_trial("a")
+        with health.trial("a"):
+            pass
+        assert health.is_on_trial("a"), "the second one's end is not the first one's"
+        health.cool("a", 5.0)
+    assert (health.is_on_trial("a"), health.left_s("a")) == (False, 5.0)
+    with pytest.raises(KeyError), health.trial("a"):
+        raise KeyError
+    assert not health.is_on_trial("a")
+    with health.trial("a"):
+        health.recovered("a", clock.now + 1.0)
+    assert (health.is_on_trial("a"), health.left_s("a")) == (False, 0.0)
+
+
 def test_answer_of_one_who_never_cooled_changes_nothing() -> None:
     health = ProviderHealth(clock := Clock())
     health.cool("a", 10.0)
@@ -60,4 +83,4 @@ def test_provider_is_blamed_for_a_timeout_only_if_it_had_all_its_time(
     stage = Stage({"a": take_all_the_time})
     router = stage.router(deadline_s=deadline_s)
     assert router.triage("x").reasons == ("no_answer",)
-    assert (router._chain._around.health.left_s("a") > 0.0) is cools
+    assert (router._chain._around.health.left_s(router._providers[0].identity) > 0.0) is cools

@@ -14,6 +14,7 @@ from stage import KEY, TASK, VALID, Response, Stage, answer, error
 
 from weighbridge.decision import Decision, FailureKind
 from weighbridge.errors import QueueUnavailable, TicketInvalid
+from weighbridge.router.chain import Policy
 from weighbridge.router.gate import Gate
 from weighbridge.schemas.task import Task, Triage
 
@@ -131,7 +132,7 @@ def test_refusal_is_answered_by_at_most_one_other_provider() -> None:
 
 def test_attempts_have_one_budget_over_all_providers() -> None:
     stage = Stage({name: [error(500)] for name in "abc"})
-    decision = stage.router(max_attempts=4).triage(TICKET)
+    decision = stage.router(policy=Policy(max_attempts=4)).triage(TICKET)
     assert len(stage.requests) == 4
     assert decision.reasons == ("no_answer",)
 
@@ -272,7 +273,7 @@ def test_key_goes_to_its_own_origin_and_nowhere_else() -> None:
 def test_neither_key_nor_ticket_is_in_logs_trail_or_repr(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     stage = Stage({"a": [error(500), answer("prose canary-answer")]})
-    router = stage.router(max_attempts=3)
+    router = stage.router(policy=Policy(max_attempts=3))
     decision = router.triage(TICKET)
     written = caplog.text + repr(router) + repr(router._providers) + repr(decision.trail)
     for canary in (KEY, "canary-ticket", "canary-answer", "vendor says"):

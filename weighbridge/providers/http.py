@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -54,6 +55,17 @@ class Price:
     completion: float
 
 
+def identity(base_url: str, model: str, key: SecretStr | None) -> str:
+    """What the health of an endpoint belongs to: another key has another quota.
+
+    >>> identity("https://a.test/v1", "m", None)
+    'https://a.test/v1 m -'
+    """
+    secret = "" if key is None else key.get_secret_value()
+    digest = hashlib.sha256(secret.encode()).hexdigest()[:8] if secret else "-"
+    return f"{base_url} {model} {digest}"
+
+
 class HttpProvider:
     """One configured endpoint and model.
 
@@ -70,6 +82,7 @@ class HttpProvider:
         logprobs: whether log-probabilities are taken before or after the mask; None: as the ledger
             has it.
         price: None if nobody knows.
+        weight: see `Provider.weight`.
         chance: 0 to 1, drawn for each ticket that may be probed.
     """
 
@@ -90,10 +103,12 @@ class HttpProvider:
         timeout_s: float = 15.0,
         logprobs: LogprobSource | None = None,
         price: Price | None = None,
+        weight: float = 1.0,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self.name, self.model, self.timeout_s = name, model, timeout_s
         self.base_url, self.profile, self.adapter = base_url.rstrip("/"), profile, adapter
+        self.identity, self.weight = identity(self.base_url, model, key), weight
         self._key, self._ledger, self._wishes = key, ledger, wishes
         self._logprobs, self._price, self._chance = logprobs, price, chance
         self._declared = profile.declared(model)

@@ -63,6 +63,7 @@ class LocalProvider:
     ) -> None:
         self.name, self.model = name, model
         self.timeout_s, self.reserve_s = timeout_s, reserve_s
+        self.identity, self.weight = f"local {model}", 1.0
         self._prior, self._precision, self._threads = prior, precision, threads
         self._max_ticket_tokens = max_ticket_tokens
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="weighbridge-local")

@@ -242,6 +242,16 @@ class Provider(Protocol):
         ...
 
     @property
+    def identity(self) -> str:
+        """Endpoint, model and credential in one word without secrets: what health belongs to."""
+        ...
+
+    @property
+    def weight(self) -> float:
+        """Its share where providers are chosen by chance; 0: only when no other is left."""
+        ...
+
+    @property
     def is_remote(self) -> bool:
         """Whether what is asked leaves this machine."""
         ...

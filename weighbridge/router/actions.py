@@ -108,6 +108,7 @@ def next_action(
             | FailureKind.REFUSAL
             | FailureKind.FILTERED
             | FailureKind.COOLING
+            | FailureKind.CANCELLED
             | FailureKind.UNAVAILABLE
             | FailureKind.UNKNOWN
         ):

@@ -1,92 +1,234 @@
-"""The chain: asks one provider after the other until one gives a valid answer.
+"""The chain: asks one provider after the other until one gives an answer that is good enough.
 
 One deadline and one budget of attempts cover everything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+import asyncio
+import contextlib
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, auto
 
 from weighbridge.decision import Attempt, FailureKind
 from weighbridge.providers.protocol import Approach, Failure, Provider
+from weighbridge.router.actions import Action
+from weighbridge.router.order import Strategy, ordered
 from weighbridge.router.outcome import Answered, Outcome
 from weighbridge.router.visit import Asked, Surroundings, Visit, planned, skipped
 
 _REFUSALS = frozenset({FailureKind.REFUSAL, FailureKind.FILTERED})
 
 
-class Chain:
-    """Providers in the order of asking.
+class Wanted(Enum):
+    """What an answer still lacks before it can be judged."""
+
+    NOTHING = auto()
+    SECOND_OPINION = auto()  # another provider's answer beside it
+    STRONGER = auto()  # the answer of a stronger provider in its place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """How the chain goes through its providers.
 
     Args:
-        providers: best first.
-        around: what is shared by all tickets of a router.
+        strategy: the order.
         max_attempts: requests for one ticket, over all providers.
+        stronger: names of those who are asked where an answer is unsure.
+        hedge_after: share of a provider's own answers, such as 0.95: one that takes longer than
+            that many of them is joined by the next provider, and the first answer counts. None:
+            never, which costs least.
+    """
+
+    strategy: Strategy = "configured"
+    max_attempts: int = 8
+    stronger: Collection[str] = ()
+    hedge_after: float | None = None
+
+
+class Chain:
+    """Providers, and how they are gone through.
+
+    Args:
+        providers: in the configured order.
+        around: what is shared by all tickets of a router.
+        policy: how they are gone through.
     """
 
     def __init__(
-        self, providers: Sequence[Provider], *, around: Surroundings, max_attempts: int
+        self, providers: Sequence[Provider], *, around: Surroundings, policy: Policy
     ) -> None:
-        self._providers, self._around = providers, around
-        self._max_attempts = max_attempts
+        self._providers, self._around, self._policy = providers, around, policy
 
     async def run(
-        self, asked: Asked, *, deadline: float, wants_second: Callable[[Answered], bool]
+        self, asked: Asked, *, deadline: float, lacks: Callable[[Answered], Wanted]
     ) -> Outcome:
         """Ask until somebody answers, `deadline` (on the clock) comes, or nobody is left.
 
-        Where `wants_second` says so of an answer, those who come after are asked as well.
+        Args:
+            asked: what is asked.
+            deadline: on the clock.
+            lacks: what a first answer still lacks.
         """
-        trail: list[Attempt] = []
-        first: Answered | None = None
-        refusals, budget = 0, self._max_attempts
-        # Planned ahead: no time is kept back, and no other put off, for one who cannot answer.
-        ways = [(p, planned(p, asked.task, asked.ticket)) for p in self._providers]
-        for position, (provider, approach) in enumerate(ways, start=1):
-            if isinstance(approach, Failure):
-                trail.append(skipped(provider, approach.kind, approach.detail))
+        run = _Run(self._candidates(asked), asked, self._around, self._policy, deadline)
+        return await run.outcome(lacks)
+
+    def _candidates(self, asked: Asked) -> list[_Candidate]:
+        """Planned ahead: no time is kept back, and no other put off, for one who cannot answer."""
+        order = ordered(
+            self._providers,
+            self._policy.strategy,
+            latencies=self._around.latencies,
+            draw=self._around.jitter,
+        )
+        return [_Candidate(p, planned(p, asked.task, asked.ticket)) for p in order]
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    provider: Provider
+    way: Approach | Failure
+
+
+class _Run:
+    """One ticket's way through the chain."""
+
+    def __init__(
+        self,
+        candidates: list[_Candidate],
+        asked: Asked,
+        around: Surroundings,
+        policy: Policy,
+        deadline: float,
+    ) -> None:
+        self._left, self._asked, self._around = candidates, asked, around
+        self._policy, self._deadline = policy, deadline
+        self._trail: list[Attempt] = []
+        self._budget = policy.max_attempts
+        self._refusals = 0
+
+    async def outcome(self, lacks: Callable[[Answered], Wanted]) -> Outcome:
+        first = await self._next_answer(lambda _: True)
+        match Wanted.NOTHING if first is None else lacks(first):
+            case Wanted.NOTHING:
+                answered = first
+            case Wanted.SECOND_OPINION:
+                assert first is not None
+                answered = replace(first, second=await self._next_answer(lambda _: True))
+            case Wanted.STRONGER:
+                stronger = self._policy.stronger
+                better = await self._next_answer(lambda provider: provider.name in stronger)
+                answered = first if better is None else replace(better, weaker=first)
+        return Outcome(answered=answered, refused=self._refusals > 0, trail=tuple(self._trail))
+
+    async def _next_answer(self, fits: Callable[[Provider], bool]) -> Answered | None:
+        """The answer of the next provider that fits and gives one."""
+        while self._budget > 0 and (visit := await self._next_visit(fits)) is not None:
+            step = await self._joined(visit)
+            if isinstance(step, Answered):
+                return step
+            self._refusals += self._trail[-1].failure in _REFUSALS
+            # What one provider refuses one other may answer; what two refuse is for a person.
+            if not step.onward or self._refusals == 2:
+                break
+        return None
+
+    async def _next_visit(
+        self, fits: Callable[[Provider], bool], *, may_wait: bool = True
+    ) -> Visit | None:
+        """A visit to the next provider that fits and may be asked; the others are passed over."""
+        waiting, self._left = self._left, []
+        while waiting:
+            candidate, *waiting = waiting
+            provider, way = candidate.provider, candidate.way
+            if not fits(provider):
+                self._left.append(candidate)
                 continue
-            later = [p for p, way in ways[position:] if isinstance(way, Approach)]
+            if isinstance(way, Failure):
+                self._trail.append(skipped(provider, way.kind, way.detail))
+                continue
+            later = [c.provider for c in waiting if isinstance(c.way, Approach)]
             visit = Visit(
                 around=self._around,
-                asked=asked,
+                asked=self._asked,
                 provider=provider,
-                approach=approach,
-                end=deadline - sum(p.reserve_s for p in later),
-                budget=budget,
-                trail=trail,
+                approach=way,
+                end=self._deadline - sum(p.reserve_s for p in later),
+                budget=self._budget,
+                trail=self._trail,
             )
-            if not await self._may_begin(visit, later):
-                continue
-            step = await visit.run()
-            budget -= visit.tries
-            if isinstance(step, Answered):
-                if first is not None or not wants_second(step):
-                    step = step if first is None else replace(first, second=step)
-                    return Outcome(answered=step, refused=refusals > 0, trail=tuple(trail))
-                first = step
-            else:
-                refusals += trail[-1].failure in _REFUSALS
-                # What one provider refuses one other may answer; what two refuse is for a person.
-                if not step.onward or refusals == 2:
-                    break
-            if budget == 0:
-                break
-        return Outcome(answered=first, refused=refusals > 0, trail=tuple(trail))
+            if await self._may_begin(visit, later, may_wait=may_wait):
+                self._left += waiting
+                return visit
+            if not may_wait:
+                self._left += [candidate, *waiting]
+                return None
+        return None
 
-    async def _may_begin(self, visit: Visit, later: Sequence[Provider]) -> bool:
+    async def _may_begin(self, visit: Visit, later: Sequence[Provider], *, may_wait: bool) -> bool:
         """Whether the provider may be asked; where all are cooling, waits for the first one."""
         health, clock = self._around.health, self._around.clock
-        cooling_s = health.left_s(visit.provider.name)
+        identity = visit.provider.identity
+        cooling_s = health.left_s(identity)
+        if cooling_s > 0.0 and not may_wait:
+            return False
         if cooling_s > 0.0:
-            if any(health.left_s(p.name) < cooling_s for p in later):
+            if any(health.left_s(p.identity) < cooling_s for p in later):
                 visit.skip(FailureKind.COOLING, f"cooling down for {cooling_s:.1f} s")
                 return False
             if cooling_s < visit.end - clock():
                 visit.waited_s = cooling_s
                 await self._around.sleep(cooling_s)
+        elif health.is_on_trial(identity) and any(
+            health.left_s(p.identity) == 0.0 and not health.is_on_trial(p.identity) for p in later
+        ):
+            visit.skip(FailureKind.COOLING, "another ticket is trying it after a cooldown")
+            return False
         if visit.end <= clock():
             visit.skip(FailureKind.DEADLINE, "no time was left")
             return False
         return True
+
+    async def _joined(self, visit: Visit) -> Answered | Action:
+        """How a visit ends, or the next provider's, where the first takes unusually long."""
+        share = self._policy.hedge_after
+        usual_s = None
+        if share is not None:
+            usual_s = self._around.latencies.quantile(visit.provider.identity, share)
+        if usual_s is None:
+            step = await visit.run()
+            self._budget -= visit.tries
+            return step
+        return await self._hedged(visit, usual_s)
+
+    async def _hedged(self, visit: Visit, usual_s: float) -> Answered | Action:
+        """The first answer of two; what failed leaves the other alone, and the loser is ended."""
+        running = {asyncio.ensure_future(visit.run()): visit}
+        pause = asyncio.ensure_future(self._around.sleep(usual_s))
+        try:
+            await asyncio.wait({*running, pause}, return_when=asyncio.FIRST_COMPLETED)
+            (first,) = running
+            if not first.done() and self._budget > 1:
+                other = await self._next_visit(lambda _: True, may_wait=False)
+                if other is not None:
+                    running[asyncio.ensure_future(other.run())] = other
+            step: Answered | Action = Action()
+            pending = set(running)
+            while pending:
+                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    step = task.result()
+                    if isinstance(step, Answered):
+                        return step
+            return step
+        finally:
+            pause.cancel()
+            for task, its in running.items():
+                if not task.done():
+                    task.cancel()
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await task
+                    its.skip(FailureKind.CANCELLED, "another provider was quicker")
+                self._budget -= its.tries

@@ -8,10 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from weighbridge.decision import Decision, FieldEvidence, Json, Question, Reason, ReviewEntry, label
+from weighbridge.router.chain import Wanted
 from weighbridge.router.gate import Gate, Opinion
 from weighbridge.router.outcome import Answered, Outcome
 from weighbridge.schemas.task import JudgedField, Task, value_at
 from weighbridge.schemas.ticket import Ticket
+
+_UNSURE = frozenset({Reason.LOW_MASS, Reason.LOW_PROBABILITY, Reason.LOW_SUPPORT})
 
 
 def decide(
@@ -91,6 +94,8 @@ def _judged(task: Task, answered: Answered, gate: Gate) -> Mapping[str, FieldEvi
         notes = found.notes
         if note := accepted.notes.get(field.name):
             notes = (*notes, note)
+        if answered.weaker is not None:
+            notes = (*notes, f"escalated: {answered.weaker.provider.name} was unsure")
         opinion: Opinion = "none"
         if answered.second is not None:
             other = value_at(answered.second.accepted.value, field.path)
@@ -102,18 +107,25 @@ def _judged(task: Task, answered: Answered, gate: Gate) -> Mapping[str, FieldEvi
     return fields
 
 
-def wants_second_opinion(task: Task, answered: Answered, gate: Gate) -> bool:
-    """Whether what the decision depends on would pass with another provider's agreement alone."""
-    if gate.without_evidence != "second_opinion":
-        return False
-    agreed = replace(answered, second=answered)
-    alone, together = _judged(task, answered, gate), _judged(task, agreed, gate)
-    needed = [name for name, evidence in alone.items() if evidence.required]
-    return (
-        bool(needed)
-        and not all(alone[name].accepted for name in needed)
-        and all(together[name].accepted for name in needed)
-    )
+def lacks(task: Task, answered: Answered, gate: Gate, *, may_escalate: bool) -> Wanted:
+    """What an answer still lacks before a person must look.
+
+    Args:
+        task: what was asked.
+        answered: the first valid answer.
+        gate: the thresholds.
+        may_escalate: whether there is a stronger provider.
+    """
+    needed = [evidence for evidence in _judged(task, answered, gate).values() if evidence.required]
+    if not needed or all(evidence.accepted for evidence in needed):
+        return Wanted.NOTHING
+    if may_escalate and any(evidence.reason in _UNSURE for evidence in needed):
+        return Wanted.STRONGER
+    if gate.without_evidence == "second_opinion":
+        agreed = _judged(task, replace(answered, second=answered), gate).values()
+        if all(evidence.accepted for evidence in agreed if evidence.required):
+            return Wanted.SECOND_OPINION
+    return Wanted.NOTHING
 
 
 def _question(field: JudgedField, value: Any) -> Question:

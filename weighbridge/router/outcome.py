@@ -20,6 +20,7 @@ class Answered:
         accepted: what was made of it.
         evidence: what is known about its fields.
         second: what another provider answered, where its opinion was wanted.
+        weaker: the unsure answer that this one was asked for in place of.
     """
 
     provider: Provider
@@ -27,6 +28,7 @@ class Answered:
     accepted: Accepted
     evidence: Mapping[str, FieldEvidence]
     second: Answered | None = None
+    weaker: Answered | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,16 +27,19 @@ from weighbridge.decision import Decision, ReviewEntry, ReviewId
 from weighbridge.errors import QueueUnavailable
 from weighbridge.providers.protocol import Provider
 from weighbridge.router.background import Background
-from weighbridge.router.chain import Chain
-from weighbridge.router.deciding import decide, review_entry, wants_second_opinion
+from weighbridge.router.chain import Chain, Policy
+from weighbridge.router.deciding import decide, lacks, review_entry
 from weighbridge.router.gate import Gate
 from weighbridge.router.health import ProviderHealth
 from weighbridge.router.injection import signs
+from weighbridge.router.latency import Latencies
 from weighbridge.router.outcome import Outcome
 from weighbridge.router.visit import Asked, Surroundings
 from weighbridge.schemas.redaction import Redacts
 from weighbridge.schemas.task import Task
 from weighbridge.schemas.ticket import Ticket
+
+DEFAULT_POLICY = Policy()
 
 TicketSource = str | Mapping[str, Any] | Ticket
 
@@ -79,7 +82,7 @@ class Router:
         redact: hides what no provider away from this machine may read, and puts it back into the
             answers; such as a `Redactor`.
         deadline_s: for one ticket, over all retries and providers.
-        max_attempts: requests for one ticket, over all providers.
+        policy: how the providers are gone through.
         clock: monotonic seconds.
         sleep: seconds.
         jitter: 0 to 1.
@@ -95,7 +98,7 @@ class Router:
         ledger: Closable | None = None,
         redact: Redacts | None = None,
         deadline_s: float = 30.0,
-        max_attempts: int = 8,
+        policy: Policy = DEFAULT_POLICY,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
@@ -104,8 +107,15 @@ class Router:
         self._providers, self._queue, self._ledger = tuple(providers), queue, ledger
         self._deadline_s, self._clock = deadline_s, clock
         self._redact = redact
-        around = Surroundings(health=ProviderHealth(clock), clock=clock, sleep=sleep, jitter=jitter)
-        self._chain = Chain(self._providers, around=around, max_attempts=max_attempts)
+        around = Surroundings(
+            health=ProviderHealth(clock),
+            latencies=Latencies(),
+            clock=clock,
+            sleep=sleep,
+            jitter=jitter,
+        )
+        self._policy = policy
+        self._chain = Chain(self._providers, around=around, policy=policy)
         self._background = Background()
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = (
             WeakKeyDictionary()
@@ -162,7 +172,9 @@ class Router:
             outcome = await self._chain.run(
                 asked,
                 deadline=deadline,
-                wants_second=lambda answered: wants_second_opinion(task, answered, self.gate),
+                lacks=lambda answered: lacks(
+                    task, answered, self.gate, may_escalate=bool(self._policy.stronger)
+                ),
             )
         decision = decide(task, ticket, outcome, self.gate, is_suspicious=bool(signs(ticket, task)))
         if decision.status == "accepted":

@@ -24,6 +24,7 @@ from weighbridge.providers.protocol import (
 from weighbridge.router.acceptance import Accepted, accept
 from weighbridge.router.actions import MAX_TRIES, Action, Amend, Health, next_action
 from weighbridge.router.health import ProviderHealth
+from weighbridge.router.latency import Latencies
 from weighbridge.router.outcome import Answered
 from weighbridge.schemas.redaction import RedactedText
 from weighbridge.schemas.task import Task
@@ -36,12 +37,14 @@ class Surroundings:
 
     Args:
         health: of the providers.
+        latencies: of their answers.
         clock: monotonic seconds.
         sleep: seconds.
         jitter: 0 to 1, drawn for each wait.
     """
 
     health: ProviderHealth
+    latencies: Latencies
     clock: Callable[[], float]
     sleep: Callable[[float], Awaitable[None]]
     jitter: Callable[[], float]
@@ -99,9 +102,11 @@ class Visit:
             stop=stop_never,  # `next_action` stops
             sleep=self.around.sleep,
         )
-        step: Answered | Action = await retrying(self._attempt)
-        if isinstance(step, Action) and step.health is not Health.UNTOUCHED:
-            self.around.health.cool(self.provider.name, step.wait_s)
+        health, identity = self.around.health, self.provider.identity
+        with health.trial(identity):
+            step: Answered | Action = await retrying(self._attempt)
+            if isinstance(step, Action) and step.health is not Health.UNTOUCHED:
+                health.cool(identity, step.wait_s)
         return step
 
     def skip(self, kind: FailureKind, detail: str) -> None:
@@ -124,7 +129,8 @@ class Visit:
         self._record(result, checked, took_s)
         if isinstance(checked, Accepted):
             assert isinstance(result, Reply)
-            self.around.health.recovered(self.provider.name, started)
+            self.around.health.recovered(self.provider.identity, started)
+            self.around.latencies.note(self.provider.identity, took_s)
             evidence = await self._weighed(result, checked, allowed_s - took_s)
             return Answered(
                 provider=self.provider, reply=result, accepted=checked, evidence=evidence

@@ -1,0 +1,133 @@
+"""How the chain is gone through: second opinions, stronger providers, trials and hedges."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+
+import httpx
+import pytest
+from stage import Stage, answer, cooling, error, failures
+
+from weighbridge.decision import FailureKind
+from weighbridge.router.chain import Policy
+from weighbridge.router.gate import Gate
+
+
+def test_second_opinion_is_asked_where_numbers_are_missing_and_decides() -> None:
+    """Agreement lets an answer without evidence pass; without a second voice it never does."""
+    gate = Gate(without_evidence="second_opinion")
+    other = answer('{"category": "bug", "priority": "high"}')
+    agreeing = Stage({"a": [answer()], "b": [answer()]}).router(gate=gate).triage("x")
+    differing = Stage({"a": [answer()], "b": [other]}).router(gate=gate).triage("x")
+    alone = Stage({"a": [answer()], "b": [error(500)]}).router(gate=gate).triage("x")
+    assert (agreeing.status, agreeing.provider) == ("accepted", "a")
+    assert (differing.status, differing.reasons) == ("review", ("disagreement",))
+    assert (alone.status, alone.reasons) == ("review", ("no_evidence",))
+    assert [a.provider for a in agreeing.trail] == ["a", "b"]
+
+
+def unsure(option: str, probability: float) -> httpx.Response:
+    """An answer whose log-probabilities were taken before any mask."""
+    text = json.dumps({"category": option, "priority": "high"})
+    begin, end = text.split(option)
+    top = [{"token": option, "logprob": math.log(probability)}]
+    tokens = [
+        {"token": begin, "logprob": 0.0, "top_logprobs": []},
+        {"token": option, "logprob": math.log(probability), "top_logprobs": top},
+        {"token": end, "logprob": 0.0, "top_logprobs": []},
+    ]
+    body = json.loads(answer(text).content)
+    body["choices"][0]["logprobs"] = {"content": tokens}
+    return httpx.Response(200, json=body)
+
+
+@pytest.mark.parametrize(
+    ("first", "provider", "hits"), [(0.9, "a", [1, 0, 0]), (0.2, "c", [1, 0, 1])]
+)
+def test_unsure_answer_is_put_to_a_stronger_provider_before_a_person(
+    first: float, provider: str, hits: list[int]
+) -> None:
+    """Only to one that is configured for it; a sure answer is not."""
+    stage = Stage(
+        {"a": [unsure("bug", first)], "b": [answer()], "c": [unsure("billing", 0.99)]},
+        profile="llama_cpp_server",
+    )
+    router = stage.router(gate=Gate(), policy=Policy(stronger={"c"}))
+    decision = router.triage("x")
+    assert (decision.status, decision.provider) == ("accepted", provider)
+    assert [stage.hits(name) for name in "abc"] == hits
+    escalated = any("escalated" in note for note in decision.fields["category"].notes)
+    assert escalated is (provider == "c")
+
+
+def test_unsure_answer_stays_where_the_stronger_one_fails() -> None:
+    stage = Stage({"a": [unsure("bug", 0.2)], "b": [error(413)]}, profile="llama_cpp_server")
+    decision = stage.router(gate=Gate(), policy=Policy(stronger={"b"})).triage("x")
+    assert (decision.provider, decision.reasons) == ("a", ("low_mass",))
+
+
+async def test_while_one_ticket_tries_a_provider_after_a_cooldown_others_pass_it_by() -> None:
+    """A herd of tickets would knock over again what has just got up."""
+    stage = Stage({"a": [answer()], "b": [answer()]})
+    router = cooling(stage, a=1.0)
+    stage.clock.now += 2.0
+    release = asyncio.Event()
+    first = router._providers[0]
+    ask = first.ask
+
+    async def slowly(*args: object, **options: object) -> object:
+        await release.wait()
+        return await ask(*args, **options)  # type: ignore[arg-type]
+
+    first.ask = slowly  # type: ignore[method-assign]
+    trial = asyncio.create_task(router.atriage("trial"))
+    await asyncio.sleep(0.01)
+    others = [await router.atriage(f"other {i}") for i in range(3)]
+    release.set()
+    assert [decision.provider for decision in others] == ["b"] * 3
+    assert (await trial).provider == "a"
+    assert (await router.atriage("after")).provider == "a"
+
+
+@pytest.mark.parametrize(
+    ("a_s", "provider", "failures_"),
+    [(0.0, "a", [("a", None)]), (5.0, "b", [("b", None), ("a", FailureKind.CANCELLED)])],
+    ids=["as usual", "unusually slow"],
+)
+async def test_provider_that_takes_unusually_long_is_joined_by_the_next(
+    a_s: float, provider: str, failures_: list[tuple[str, FailureKind | None]]
+) -> None:
+    """The first answer counts, the loser is ended, both are in the trail."""
+    stage = Stage({"a": [answer()], "b": [answer()]})
+    router = stage.router(policy=Policy(hedge_after=0.9))
+    first = router._providers[0]
+    for _ in range(10):
+        router._chain._around.latencies.note(first.identity, 0.02)
+    object.__setattr__(router._chain._around, "sleep", asyncio.sleep)
+    ask, ended = first.ask, []
+
+    async def slowly(*args: object, **options: object) -> object:
+        try:
+            await asyncio.sleep(a_s)
+        except asyncio.CancelledError:
+            ended.append("a")
+            raise
+        return await ask(*args, **options)  # type: ignore[arg-type]
+
+    first.ask = slowly  # type: ignore[method-assign]
+    decision = await router.atriage("x")
+    assert (decision.provider, failures(decision)) == (provider, failures_)
+    assert ended == (["a"] if provider == "b" else [])
+
+
+async def test_provider_that_fails_quickly_is_joined_by_nobody() -> None:
+    """A failure is followed by the next provider as ever: two requests, one after the other."""
+    stage = Stage({"a": [error(401)], "b": [answer()]})
+    router = stage.router(policy=Policy(hedge_after=0.9))
+    for _ in range(10):
+        router._chain._around.latencies.note(router._providers[0].identity, 60.0)
+    object.__setattr__(router._chain._around, "sleep", asyncio.sleep)
+    decision = await router.atriage("x")
+    assert failures(decision) == [("a", FailureKind.CREDENTIAL), ("b", None)]
