@@ -1,6 +1,7 @@
 """Refusals: what a provider does not take, told apart from what was merely mentioned."""
 
 import json
+import re
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from weighbridge.decision import FailureKind as Kind
 from weighbridge.providers.failures import classify
 
 TICKET = "my card was charged twice and your app does not support logprobs"
+QUOTES = ["''", '""', "``", "\u201c\u201d", ("'", ""), ('"', " and so on")]
 
 # Where the wires keep it.
 PATHS = [
@@ -136,6 +138,7 @@ def test_a_limit_is_learned_with_its_number(body, feature, limit):
         error(f"1 validation error, input_value={{'content': 'x' {TICKET}}}"),
         error("Bad. " + "x" * 300 + f" The ticket: {TICKET}"),
         anthropic(f"messages.0.content: {TICKET}"),
+        anthropic("messages.0.content: Invalid schema for response_format"),
         anthropic("messages.0.content: Extra inputs are not permitted, credit balance is too low"),
         {"detail": [{"loc": ["body", "messages", 0], "msg": TICKET, "input": TICKET}]},
     ],
@@ -149,10 +152,15 @@ def test_naming_a_parameter_is_not_rejecting_it(body):
 
 @given(ticket=st.sampled_from([b for _, b, _ in REFUSED + SCHEMA_REFUSED]))
 def test_what_refuses_in_an_error_refuses_nothing_in_a_ticket(ticket):
-    """The whole text of a refusal, quoted as the content that a server could not read."""
-    quoted = json.dumps(ticket)
-    body = error(f'Invalid content: "a ticket that says {quoted}"', param="messages[1].content")
-    assert classify(response(400, body)).kind is Kind.CALLER_FAULT
+    """The whole text of a refusal, as the content that a server could not read."""
+    text = json.dumps(ticket)
+    plain = re.sub(r"[\\\"'`]", "", text)
+    for body in (
+        error(f"Invalid content: {text}", param="messages[1].content"),
+        anthropic(f"messages.0.content: {text}"),
+        *(error(f"Could not read {opening}{plain}{end}") for opening, end in QUOTES),
+    ):
+        assert classify(response(400, body)).kind is Kind.CALLER_FAULT
 
 
 @pytest.mark.parametrize("status", [401, 413, 429, 500, 503])

@@ -29,7 +29,8 @@ _DETAIL_KEYS = ("details", "violations", "fieldViolations")
 
 # A name or a value in quotes is one word; several are somebody's text.
 _QUOTED = re.compile(
-    r"""(?<![a-z0-9])(?P<quote>["'`])(?=[^"'`]*\s)(?:(?!(?P=quote)(?![a-z0-9])).)*(?:(?P=quote)|$)""",
+    r"""(?<![a-z0-9])(?P<quote>["'`])(?=[^"'`]*\s)(?:(?!(?P=quote)(?![a-z0-9])).)*(?:(?P=quote)|$)"""
+    r"|\u201c[^\u201d]*",
     re.DOTALL,
 )
 _ECHO = re.compile(r"input_value=|\binput['\"]?:|\breceived:|\bbut got\b")

@@ -120,6 +120,7 @@ def schema_refusal(error: ErrorBody) -> Refusal | None:
     """The refusal of one schema, in the vendor's sentences; servers also send it as a 500."""
     codes = set(error.codes)
     is_told = any(SCHEMA_REFUSED.search(reason) for reason in error.reasons)
+    is_told = is_told and not is_about_content(error.place)
     if not (is_told or codes & (SCHEMA_CODES | TOOL_SCHEMA_CODES)):
         return None
     is_tool = bool(codes & TOOL_SCHEMA_CODES) or _at(error.place) is Feature.TOOL
