@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from itertools import islice
 from typing import Any
 
 from weighbridge.decision import Json
@@ -31,6 +32,7 @@ _AGAIN = re.compile(
     rf" (?:in |after |for |another )?(?P<wait>{_DURATION.pattern})"
 )
 _SPOKEN = frozenset({"message", "error", "detail", "raw"})  # keys whose text speaks to a person
+_MAX_TEXTS, _MAX_CHARS = 200, 2000  # of a body are read: an error is short, and some are hostile
 # (remaining, reset) of each allowance: OpenAI and its followers, then Anthropic.
 _ALLOWANCES = tuple(
     (before.format("remaining"), before.format("reset"))
@@ -77,11 +79,12 @@ def wait_s(
     if status is not None and 200 <= status <= 299:
         headers = {}
     now = now or _date(headers.get("date", ""))
+    texts = [*islice(_texts(body), _MAX_TEXTS)]
     found = (
         _number(headers.get("retry-after-ms", ""), 0.001),
         _until(headers.get("retry-after", ""), now),
-        *(_duration(delay) for key, delay in _texts(body) if key == "retryDelay"),
-        *(_spoken(text) for key, text in _texts(body) if key in _SPOKEN),
+        *(_duration(delay) for key, delay in texts if key == "retryDelay"),
+        *(_spoken(text) for key, text in texts if key in _SPOKEN),
         _reset(headers, now) if status == 429 else None,
     )
     return next((min(wait, MAX_WAIT_S) for wait in found if wait is not None), None)
@@ -161,7 +164,10 @@ def _texts(body: Json) -> Iterator[tuple[str, str]]:
     while level:
         objects = [part for part in level if isinstance(part, dict)]
         yield from (
-            (key, text) for part in objects for key, text in part.items() if isinstance(text, str)
+            (key, text[:_MAX_CHARS])
+            for part in objects
+            for key, text in part.items()
+            if isinstance(text, str)
         )
         level = [inner for part in level if isinstance(part, list) for inner in part]
         level += [inner for part in objects for inner in part.values()]
