@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from weighbridge.providers.anthropic import AnthropicAdapter
+from weighbridge.providers.gemini import GeminiAdapter
+from weighbridge.providers.ollama import OllamaAdapter
 from weighbridge.providers.openai import OpenAIAdapter
 from weighbridge.providers.profiles import Profile
 from weighbridge.providers.protocol import Adapter
@@ -19,5 +21,9 @@ def adapter_for(profile: Profile) -> Adapter:
             return OpenAIAdapter(profile)
         case "anthropic":
             return AnthropicAdapter(profile)
+        case "gemini":
+            return GeminiAdapter(profile)
+        case "ollama":
+            return OllamaAdapter(profile)
         case _:
             raise ValueError(f"no adapter for the wire format {profile.wire!r}")
