@@ -12,6 +12,8 @@ import httpx
 import pytest
 from transformers_serve import Served, missing_package, serving
 
+from weighbridge import Router
+from weighbridge.decision import Decision, label
 from weighbridge.errors import JsonInvalid, ModelMissing
 from weighbridge.local_engine.catalogue import locate
 from weighbridge.schemas.strict_json import loads
@@ -119,6 +121,61 @@ def test_systemone_weighs_every_category(served):
     assert all(p > 0 for p in answer["probabilities"].values())
     assert answer["choice"] == max(answer["probabilities"], key=answer["probabilities"].get)
     assert body["usage"]["output_tokens"] == 0
+
+
+def decided(served: Served, folder: Path, task: Task, ticket: str = TICKET) -> Decision:
+    """What a router makes of a ticket, with the server as its only provider."""
+    provider = {
+        "name": "decider",
+        "kind": "systemone",
+        "base_url": served.base_url,
+        "model": served.model,
+        "timeout": "60s",
+    }
+    configuration = {
+        "provider": [provider],
+        "router": {"deadline": "60s"},
+        "gate": {"without_evidence": "accept"},
+        "review": {"database": f"sqlite:///{folder}/queue.db"},
+    }
+    with Router.from_config(configuration) as router:
+        return router.ask(task, ticket)
+
+
+def test_router_takes_typed_answers_with_their_numbers(served, tmp_path):
+    """Options, levels and yes or no in one request, from the configuration to the decision."""
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {
+            "category": {"enum": list(CATEGORIES)},
+            "anger": {"type": "integer", "minimum": 1, "maximum": 5},
+            "urgent": {"type": "boolean", "description": "somebody must look within the hour"},
+        },
+        "required": ["category", "anger", "urgent"],
+        "additionalProperties": False,
+    }
+    labels = {"category": CATEGORIES, "anger": {"1": "calm", "5": "furious"}}
+    task = Task.from_schema(schema, instructions="You sort support tickets.", labels=labels)
+    decision = decided(served, tmp_path, task)
+    assert (decision.status, len(decision.trail)) == ("accepted", 1)
+    assert decision.trail[0].prompt_tokens is not None
+    assert decision.trail[0].prompt_tokens > 0
+    assert decision.fields.keys() == decision.value.keys() == schema["properties"].keys()
+    for name, evidence in decision.fields.items():
+        assert evidence.source == "vendor"
+        assert evidence.mass is None
+        assert sum(evidence.options.values()) == pytest.approx(1.0)
+        assert evidence.probability == max(evidence.options.values())
+        assert evidence.options[label(decision.value[name])] == evidence.probability
+
+
+def test_questions_that_the_server_cannot_put_are_asked_once(served, tmp_path):
+    """It has 26 letters for options: the refusal is no fault of the ticket's, and is remembered."""
+    task = Task.triage(categories=[f"topic {n}" for n in range(27)], priorities=[])
+    first, second = (decided(served, tmp_path, task, f"{TICKET} {n}") for n in range(2))
+    assert [(a.failure, a.status) for a in first.trail] == [("capability", 422)]
+    assert [(a.failure, a.status) for a in second.trail] == [("capability", None)]
+    assert "refused the questions" in second.trail[0].detail
 
 
 @pytest.mark.parametrize(
