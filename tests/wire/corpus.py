@@ -22,7 +22,8 @@ from weighbridge.providers.protocol import Adapter, HttpResponse
 
 OWN = Path(__file__).parent / "exchanges"
 DEFAULT = Path(__file__).parents[2].parent / "shared" / "wire"
-FOLDER = Path(os.environ.get("WEIGHBRIDGE_WIRE_DIR") or DEFAULT)
+NAMED = os.environ.get("WEIGHBRIDGE_WIRE_DIR")
+FOLDER = Path(NAMED or DEFAULT)
 
 ADAPTERS: dict[str, str] = {
     "openai": "OpenAIAdapter",
