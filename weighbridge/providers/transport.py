@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import zlib
+from dataclasses import replace
 
 import httpx
 from pydantic import SecretStr
@@ -68,11 +70,22 @@ async def send(
                     return _unreadable(response, f"the body is larger than {MAX_BODY_BYTES} bytes")
     except (TimeoutError, httpx.TimeoutException):
         return from_transport(TransportFault.TIMEOUT)
-    except httpx.ConnectError:
-        return from_transport(TransportFault.CONNECT)
+    except httpx.ConnectError as error:
+        return _unconnected(error)
     except httpx.RequestError:
         return from_transport(TransportFault.BROKEN)
     return _decoded(response, bytes(body))
+
+
+def _unconnected(error: httpx.ConnectError) -> Failure:
+    """Why there is no connection; one that cannot be trusted now cannot be in a second either."""
+    failure = from_transport(TransportFault.CONNECT)
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLError):
+            return replace(failure, detail="no response: the TLS handshake failed", retry=False)
+        cause = cause.__cause__ or cause.__context__  # httpcore cuts the chain of causes
+    return failure
 
 
 def _decoded(response: httpx.Response, body: bytes) -> HttpResponse | Failure:
