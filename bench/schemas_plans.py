@@ -10,7 +10,6 @@ suites, on random values of each wire schema, and on values with nulls put in an
 
 from __future__ import annotations
 
-import copy
 import json
 import random
 from collections import Counter
@@ -18,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
@@ -193,7 +193,7 @@ def _count(tally: Tally, kind: str, outcome: bool | None, name: str, value: Any)
 
 def _relaxed(planned: SchemaPlan) -> dict[str, Any]:
     """The original without what is listed as unchecked; oneOf becomes anyOf."""
-    relaxed: dict[str, Any] = copy.deepcopy(dict(planned.original))
+    relaxed: dict[str, Any] = json.loads(json.dumps(planned.original))
     lost = [loss for loss in planned.losses if loss.kind == "unchecked"]
     # The innermost first: then the pointers of the others still lead somewhere.
     for loss in sorted(lost, key=lambda loss: -len(loss.pointer)):
@@ -206,7 +206,7 @@ def _relaxed(planned: SchemaPlan) -> dict[str, Any]:
 
 def _narrowed(planned: SchemaPlan) -> dict[str, Any]:
     """The original with every narrowing written into it, so that what is left can be said."""
-    narrowed: dict[str, Any] = copy.deepcopy(dict(planned.original))
+    narrowed: dict[str, Any] = json.loads(json.dumps(planned.original))
     for loss in planned.losses:
         part: Any = schema_at(narrowed, loss.pointer)
         if loss.kind == "unchecked" or not isinstance(part, dict):
@@ -215,7 +215,9 @@ def _narrowed(planned: SchemaPlan) -> dict[str, Any]:
             case "additionalProperties":
                 part["unevaluatedProperties"] = False
             case "items":
-                part["unevaluatedItems"] = False
+                # Items that `contains` has looked at count as evaluated.
+                first = [len(one.get("prefixItems", ())) for one in _spread(narrowed, part)]
+                part["maxItems"] = min(max(first), part.get("maxItems", max(first)))
             case "type":
                 part["type"] = _implied(narrowed, part)
             case "required":
@@ -227,20 +229,27 @@ def _narrowed(planned: SchemaPlan) -> dict[str, Any]:
 
 
 def _implied(root: dict[str, Any], part: Any) -> list[str]:
-    """The types whose keywords a schema holds, wherever it takes them from."""
-    names: set[str] = set()
-    seen: list[Any] = []
+    """The types whose keywords a schema holds."""
+    said = [keyword for one in _spread(root, part) for keyword in one]
+    kinds = [kind for kind, keywords in _SHAPES.items() if keywords & {*said}]
+    return kinds or list(_SHAPES)
+
+
+def _spread(root: dict[str, Any], part: Any) -> list[dict[str, Any]]:
+    """A schema, and all that it takes keywords from."""
+    seen: list[dict[str, Any]] = []
     pending = [part]
     while pending:
         one = pending.pop()
         if not isinstance(one, dict) or any(one is other for other in seen):
             continue
         seen.append(one)
-        names |= {kind for kind, keywords in _SHAPES.items() if keywords & one.keys()}
-        pending += [schema_at(root, one["$ref"][1:])] if "$ref" in one else []
+        if any(member is False for member in one.get("allOf", ())):
+            continue  # nothing is valid for it, so it is left off the wire
+        pending += [schema_at(root, unquote(one["$ref"])[1:])] if "$ref" in one else []
         for keyword in ("allOf", "anyOf", "oneOf"):
             pending += one.get(keyword, [])
-    return sorted(names) or ["object", "array"]
+    return seen
 
 
 def _with_nulls(value: Any, rng: random.Random) -> Any:

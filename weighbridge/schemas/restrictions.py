@@ -5,13 +5,14 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from weighbridge.decision import Json
 from weighbridge.errors import SchemaRefused
 from weighbridge.schemas.dialects import Dialect
-from weighbridge.schemas.flat import Flat, Said, is_annotation
+from weighbridge.schemas.flat import Flat, Nothing, Said, is_annotation
 from weighbridge.schemas.losses import LOSABLE, Loss, in_words
 from weighbridge.schemas.values import KEYWORDS
 
@@ -30,6 +31,17 @@ _COUNTS = frozenset(
 )
 _LEAST = frozenset({"minLength", "minItems", "minProperties"})  # 0 says nothing
 _BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"})
+_LOWER = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
+_UPPER = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
+# The smallest or largest integer that a bound leaves.
+_WHOLE: Mapping[str, Callable[[Any], int]] = MappingProxyType(
+    {
+        "minimum": math.ceil,
+        "exclusiveMinimum": lambda bound: math.floor(bound) + 1,
+        "maximum": math.floor,
+        "exclusiveMaximum": lambda bound: math.ceil(bound) - 1,
+    }
+)
 _REFUSED = dict.fromkeys(
     ("if", "dependentSchemas", "unevaluatedItems", "unevaluatedProperties", "$dynamicRef"),
     "no wire has it",
@@ -62,6 +74,7 @@ class Restrictions:
         if "contains" not in said:  # then nothing is counted
             said = {name: said[name] for name in said if name not in ("minContains", "maxContains")}
         self._counts = {name: said[name].value for name in ("minItems", "maxItems") if name in said}
+        self._said = said
         self._sent: dict[str, Json] = {}
         for name, one in said.items():
             self._decide(name, one, said)
@@ -84,6 +97,19 @@ class Restrictions:
         """The maxItems of the original."""
         most = self._counts.get("maxItems")
         return None if most is None else int(most)
+
+    def possible(self) -> list[str]:
+        """The types that bounds and counts leave any value of.
+
+        Raises:
+            Nothing: there is none.
+        """
+        left = [name for name in self._types if not self._is_empty(name)]
+        if not left:
+            name = next(name for name in _UPPER if name in self._said)
+            problem = "no value lies between the bounds"
+            raise Nothing(self._dialect.name, self._said[name].where, name, problem)
+        return left
 
     def take_over_counts(self, least: int, most: int | None) -> None:
         """Send these counts and no others: without them the items would mean something else."""
@@ -116,21 +142,38 @@ class Restrictions:
             self._sent[name] = most  # the weaker bound still helps
         self._lose(keyword, one.value, self._sayers[keyword])
 
-    def _integer_bound(self, name: str, value: Any) -> tuple[str, Any]:
-        """The same bound of integers, inclusive and whole where the dialect has only that."""
-        if name in self._dialect.keywords and self._dialect.bounds_of_numbers:
-            return name, value
-        match name:
-            case "exclusiveMinimum" if "minimum" in self._dialect.keywords:
-                return "minimum", math.floor(value) + 1
-            case "exclusiveMaximum" if "maximum" in self._dialect.keywords:
-                return "maximum", math.ceil(value) - 1
-            case "minimum":
-                return name, math.ceil(value)
-            case "maximum":
-                return name, math.floor(value)
+    def _is_empty(self, type_name: str) -> bool:
+        said = {name: one.value for name, one in self._said.items()}
+        match type_name:
+            case "integer":
+                lows = [_WHOLE[n](said[n]) for n in _LOWER[:2] if n in said]
+                highs = [_WHOLE[n](said[n]) for n in _UPPER[:2] if n in said]
+                return bool(lows and highs) and max(lows) > min(highs)
+            case "number":
+                low = max(
+                    ((said[n], n != "minimum") for n in _LOWER[:2] if n in said), default=None
+                )
+                high = min(
+                    ((said[n], n == "maximum") for n in _UPPER[:2] if n in said), default=None
+                )
+                if low is None or high is None:
+                    return False
+                is_point = low[0] == high[0]
+                return bool(low[0] > high[0] or (is_point and (low[1] or not high[1])))
+            case "string" | "array" | "object":
+                noun = {"string": "Length", "array": "Items", "object": "Properties"}[type_name]
+                return bool(said.get(f"min{noun}", 0) > said.get(f"max{noun}", math.inf))
             case _:
-                return name, value
+                return False
+
+    def _integer_bound(self, name: str, value: Any) -> tuple[str, Any]:
+        """The same bound of integers, whole, and inclusive where the dialect has no other."""
+        if name in self._dialect.keywords and value == int(value):
+            return name, int(value)
+        inclusive = "minimum" if name in _LOWER else "maximum"
+        if inclusive not in self._dialect.keywords:
+            return name, value
+        return inclusive, _WHOLE[name](value)
 
     def _tighter(self, name: str, value: Any) -> Json:
         other: Any = self._sent[name]

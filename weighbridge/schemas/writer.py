@@ -100,7 +100,7 @@ class _Writer:
         rules = Restrictions(flat, types, self._dialect)
         tries = [
             partial(self._typed, group, flat, place, rules, above, depth)
-            for group in wires.groups(types, self._dialect)
+            for group in wires.groups(rules.possible(), self._dialect)
         ]
         wire = self._union(tries, place[-1].where, "type")
         self.losses |= dict.fromkeys(rules.losses)
@@ -211,12 +211,19 @@ class _Writer:
             required = [*written]
         elif self._dialect.order == "required_first":
             written = {name: written[name] for name in [*required, *written]}
-        further: Json = False
-        if rest:
-            further = wires.anything(self._dialect)
-            if any(part.restricts for part in self._places.expand(rest)):
-                further = self._write(rest, above, depth=depth + 1)
+        further = self._further(rest, above, depth)
         return wires.object_of(written, required, further, self._dialect)
+
+    def _further(self, rest: Place, above: Above, depth: int) -> Json:
+        """What properties without a name may be: nothing, anything, or this."""
+        if not rest:
+            return False
+        try:
+            if any(part.restricts for part in self._places.expand(rest)):
+                return self._write(rest, above, depth=depth + 1)
+        except Nothing:
+            return False
+        return wires.anything(self._dialect)
 
     def _named(self, flat: Flat, rest: Place) -> dict[str, Place]:
         """The properties that are named, be it only as required."""
