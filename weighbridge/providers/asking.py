@@ -127,19 +127,25 @@ def options(
         output_factor: how many times the usual limit the answer may take.
     """
     limit = wishes.max_output_tokens
-    if wishes.thinking != "off" and target.fact(Feature.REASONING).is_usable:
+    length = _length_feature(target)
+    is_silenced = wishes.thinking == "off" and _takes_wish(target, wishes)
+    if target.fact(Feature.REASONING).is_usable and not is_silenced:
         limit += wishes.thinking_tokens
     return RequestOptions(
         model=target.model,
         mode=chosen.mode,
-        max_output_tokens=limit * output_factor,
+        max_output_tokens=_clipped(limit * output_factor, target.fact(length).limit),
         num_alternatives=_num_alternatives(target) if wishes.logprobs else None,
         seed=wishes.seed if target.fact(Feature.SEED).is_usable else None,
         temperature=wishes.temperature if target.fact(Feature.TEMPERATURE).is_usable else None,
         logit_bias=_sendable_bias(task, target),
         thinking=wishes.thinking if _takes_wish(target, wishes) else None,
-        length_feature=_length_feature(target),
+        length_feature=length,
     )
+
+
+def _clipped(number: int, limit: float | None) -> int:
+    return number if limit is None else min(number, int(limit))
 
 
 def _dialects(mode: Mode, profile: Profile) -> tuple[str, ...]:
@@ -162,8 +168,10 @@ def _is_open(mode: Mode, feature: Feature, task: Task, target: Target, wishes: W
         return False
     if not target.fact(f"{feature}:{task.schema_hash}").is_usable:
         return False
-    is_thinking = wishes.thinking not in (None, "off")
-    return not is_thinking or target.fact(Feature.THINKING_WITH_SCHEMA).is_usable
+    pair = target.fact(Feature.THINKING_WITH_SCHEMA)
+    if wishes.thinking == "off":
+        return pair.value != "not_off"  # some servers forget the schema without the thoughts
+    return wishes.thinking is None or pair.is_usable
 
 
 def _dropped(task: Task, target: Target, wishes: Wishes) -> tuple[str, ...]:

@@ -140,10 +140,12 @@ class HttpProvider:
         match failure.kind:
             case FailureKind.CAPABILITY if failure.is_schema and feature is not None:
                 return self._record(f"{feature}:{approach.schema_hash}", Status.UNSUPPORTED)
-            case FailureKind.CAPABILITY if failure.parameter in set(Feature):
-                assert failure.parameter is not None
-                return self._record(failure.parameter, Status.UNSUPPORTED, limit=failure.limit)
-            case FailureKind.CAPABILITY if failure.parameter is None:
+            case FailureKind.CAPABILITY if failure.parameter is not None:
+                # Vendors say "response_format" of a schema and of any JSON object alike.
+                is_mode = failure.parameter in MODE_FEATURES.values()
+                refused = feature if is_mode and feature is not None else failure.parameter
+                return self._record(refused, Status.UNSUPPORTED, limit=failure.limit)
+            case FailureKind.CAPABILITY:
                 # Some routes only say that one of the parameters is too much.
                 suspect = next(filter(self._sends, _SUSPECTS), None)
                 return suspect is not None and self._record(suspect, Status.UNSUPPORTED)
