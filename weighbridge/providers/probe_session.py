@@ -127,7 +127,7 @@ class ProbeSession:
         """
         asked = replace(self.base, **changes)
         outcome = await self._outcome(asked)
-        if isinstance(outcome, Failure) and outcome.kind in _TRIED_AGAIN:
+        if self._is_worth_another_try(outcome):
             wait_s = _SHORT_WAIT_S if outcome.wait_s is None else outcome.wait_s
             if wait_s <= _LONGEST_WAIT_S:
                 await self._sleep(wait_s)
@@ -176,6 +176,14 @@ class ProbeSession:
             response = await self._send(request)
             if isinstance(response, HttpResponse):
                 self._name(body_json(response.body), "version", "ollama ")
+
+    def _is_worth_another_try(self, outcome: Reply | Failure) -> TypeGuard[Failure]:
+        # Where nobody has answered yet, nobody will in two seconds.
+        return (
+            isinstance(outcome, Failure)
+            and outcome.kind in _TRIED_AGAIN
+            and (self.is_talking or outcome.status is not None)
+        )
 
     async def _outcome(self, asked: RequestOptions) -> Reply | Failure:
         request = self._request(asked)
