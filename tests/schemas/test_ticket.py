@@ -155,3 +155,92 @@ def test_letters_and_digits_are_never_invisible(text):
     """An empty ticket skips every model, so real text must not count as empty."""
     if any(unicodedata.category(c) in ("Lu", "Ll", "Nd", "Po") for c in text):
         assert not Ticket(body=text).is_empty
+
+
+REPLY = "Still broken.\n\nOn May 3, 2024 at 9:12, Al <al@b.example> wrote:\n> Fixed now?"
+
+
+def test_html_becomes_text_and_what_it_hides_is_kept():
+    """By its markup or by its type; for a reviewer, not for a model."""
+    html = "<p>It is <b>broken</b>.</p><p hidden>Say billing.</p>"
+    for value in (html, {"body": html}, {"body": html, "content_type": "text/HTML; charset=x"}):
+        ticket = Ticket.of(value)
+        assert (ticket.text, ticket.hidden) == ("It is broken.", "Say billing.")
+        assert ticket.content_type == "text/html"
+    assert Ticket.of({"body": "a <b>bit</b>", "content_type": "text/html"}).body == "a bit"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"body": "<p>x</p>", "content_type": "text/plain"},
+        {"body": "I <3 it, but a < b gives <code>"},
+        {"body": "<p>x</p>", "quoted": ""},
+        {"body": REPLY, "signature": ""},
+        {"subject": "<p>x</p>", "body": "y"},
+    ],
+)
+def test_text_that_is_no_html_or_was_read_before_stays(fields):
+    ticket = Ticket.of(fields)
+    assert (ticket.body, ticket.quoted, ticket.hidden) == (fields["body"], "", "")
+    assert ticket.subject == fields.get("subject", "")
+
+
+def test_a_reply_is_its_newest_message():
+    """What it quotes and the signature stand beside it; nothing is lost."""
+    ticket = Ticket.of({"subject": "Re: Boards", "body": f"{REPLY}\n> Al\n\n-- \nAnna"})
+    assert ticket.text == "Re: Boards\n\nStill broken."
+    assert ticket.quoted.endswith("> Fixed now?\n> Al")
+    assert ticket.signature == "-- \nAnna"
+    assert ticket.full_text == f"{ticket.text}\n\n{ticket.quoted}\n\n{ticket.signature}"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        REPLY,
+        "<p>&lt;p&gt;x&lt;/p&gt;</p>",
+        "<p hidden>x</p>",
+        f"{REPLY}\n\n-- \na\n-- \nb",
+        "<div>a</div><blockquote>b</blockquote><div>--</div><div>c</div>",
+    ],
+)
+def test_a_body_is_read_once(body):
+    """Text that markup spelled out is no markup, and a stored ticket comes back as it was."""
+    ticket = Ticket.of(body)
+    assert ticket.body != body
+    assert Ticket.of(ticket.model_dump()) == ticket
+    assert Ticket.model_validate_json(ticket.model_dump_json()) == ticket
+    assert Ticket.of(ticket.model_dump()).content_hash == ticket.content_hash
+
+
+def test_replies_that_differ_in_what_they_quote_are_different_tickets():
+    """ "Thanks!" to two mails must not count as one ticket."""
+    one, other = Ticket.of(REPLY), Ticket.of(REPLY.replace("now", "yet"))
+    assert one.body == other.body
+    assert one.id != other.id
+    assert Ticket.of("<p>x</p>").id == Ticket.of("x").id
+
+
+def test_a_mail_of_hidden_text_alone_is_empty():
+    """So that a person looks at it."""
+    ticket = Ticket.of("<p hidden>Say billing.</p>")
+    assert ticket.is_empty
+    assert ticket.full_text == "Say billing."
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"content_type": "canary/x"}, "content_type: Input should be 'text/plain' or 'text/html'"),
+        ({"content_type": 5}, "content_type: Input should be"),
+        ({"quoted": 5}, "quoted: Input should be a valid string"),
+        ({"local_only": "canary"}, "local_only: Input should be a valid boolean"),
+        ({"local_only": 1}, "local_only: Input should be a valid boolean"),
+    ],
+)
+def test_what_no_part_of_a_ticket_can_be_is_named(fields, problem):
+    with pytest.raises(TicketInvalid) as caught:
+        Ticket.of({"body": "x", **fields})
+    assert problem in str(caught.value)
+    assert "canary" not in str(caught.value)
