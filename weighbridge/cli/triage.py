@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -16,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from weighbridge.cli.columns import parse_map
 from weighbridge.cli.inputs import InputFormat, read_tickets
 from weighbridge.cli.options import ConfigOption, JsonOption
 from weighbridge.cli.output import (
@@ -42,6 +44,15 @@ def triage(
     form: Annotated[
         InputFormat, typer.Option("--format", help="How the input is to be read.")
     ] = InputFormat.AUTO,
+    mapping: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map",
+            metavar="FIELD=COLUMN",
+            help="Which column (in JSON: key, or keys joined by dots) is a ticket's id, subject, "
+            "body, local_only or content_type, such as body=description. Repeatable.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
     output: Annotated[
         Path | None,
@@ -57,19 +68,20 @@ def triage(
     paths = files or [Path("-")]
     if paths == [Path("-")] and typer.get_text_stream("stdin").isatty():
         usage("weighbridge triage FILE…, or give a ticket on standard input")
-    found = [entry for path in paths for entry in read_tickets(path, form)]
+    asked = _asked(mapping or [])
+    found = [entry for path in paths for entry in read_tickets(path, form, asked, _note)]
     invalid = [entry for entry in found if isinstance(entry, TicketInvalid)]
     tickets = [entry for entry in found if isinstance(entry, Ticket)]
     for error in invalid:
         report_error(error)
     try:
-        done = _ids_in(output) if output is not None else set()
+        done = _ids_in(output) if output is not None else Counter()
         sink = _sink(output)
     except OSError as error:
         usage(f"{output} cannot be written: {error.strerror}")
-    waiting = [ticket for ticket in tickets if ticket.id not in done]
+    waiting = _not_done(tickets, done)
     if len(waiting) < len(tickets):
-        stderr().print(f"{len(tickets) - len(waiting)} already done in {output}")
+        _note(f"{len(tickets) - len(waiting)} already done in {output}")
     decisions: list[Decision] = []
     with sink as lines, Router.from_config(config) as router:
         for decision in _watched(
@@ -91,6 +103,31 @@ def triage(
         raise typer.Exit(EXIT_FAILED)
 
 
+def _asked(mapping: list[str]) -> dict[str, str]:
+    try:
+        return parse_map(mapping)
+    except ValueError as error:
+        usage(harmless(str(error)))
+
+
+def _note(text: str) -> None:
+    stderr().print(harmless(text))
+
+
+def _not_done(tickets: list[Ticket], done: Counter[str]) -> list[Ticket]:
+    """Those without a line in the output; of several with one id, as many as lines are missing."""
+    if num_alike := len(tickets) - len({ticket.id for ticket in tickets}):
+        _note(f"{num_alike} have the id of an earlier ticket; each is decided by itself")
+    left = done.copy()
+    waiting = []
+    for ticket in tickets:
+        if left[ticket.id] > 0:
+            left[ticket.id] -= 1
+        else:
+            waiting.append(ticket)
+    return waiting
+
+
 def _watched(decisions: Iterator[Decision], total: int) -> Iterator[Decision]:
     """The same, with a progress bar on a terminal."""
     columns = (TextColumn("triage"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -106,22 +143,22 @@ def _sink(path: Path | None) -> AbstractContextManager[TextIO | None]:
     return nullcontext() if path is None else path.open("a", encoding="utf-8")
 
 
-def _ids_in(output: Path) -> set[str]:
-    """Ids of the tickets in an output file; a last line cut short by a crash is removed."""
+def _ids_in(output: Path) -> Counter[str]:
+    """How many lines of an output file are of which ticket; a last one cut short is removed."""
+    ids: Counter[str] = Counter()
     if not output.exists():
-        return set()
+        return ids
     content = output.read_bytes()
     whole = content[: content.rfind(b"\n") + 1]
     rest = content[len(whole) :]
-    ids = set()
     for number, line in enumerate(whole.splitlines(), start=1):
         try:
-            ids.add(str(json.loads(line)["ticket_id"]))
+            ids[str(json.loads(line)["ticket_id"])] += 1
         except (ValueError, KeyError, TypeError):
             raise TicketInvalid(f"{output}:{number}", "not a decision of ours") from None
     # Only now: a file that is somebody else's stays as it is.
     if rest[: len(_FIRST_BYTES)] != _FIRST_BYTES[: len(rest)]:
-        raise TicketInvalid(f"{output}:{len(ids) + 1}", "not a decision of ours")
+        raise TicketInvalid(f"{output}:{ids.total() + 1}", "not a decision of ours")
     if rest:
         os.truncate(output, len(whole))
     return ids
