@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from weighbridge.capability import NOTHING_KNOWN, Fact, Feature, Status
-from weighbridge.providers.profiles import named
+from weighbridge.providers.profiles import named, of_url
 
 TABLE: dict[str, Any] = tomllib.loads(
     resources.files("weighbridge.providers").joinpath("capabilities.toml").read_text("utf-8")
@@ -144,6 +144,9 @@ YES, NO = True, False
         ("ollama_native", "qwen3:4b", Feature.JSON_SCHEMA, YES),
         ("ollama_native", "gpt-oss:120b-cloud", Feature.JSON_SCHEMA, NO),
         ("ollama_native", "glm-5:cloud", Feature.LOGPROBS, NO),
+        ("ollama_cloud", "gpt-oss:120b", Feature.JSON_SCHEMA, NO),
+        ("ollama_cloud", "gpt-oss:120b", Feature.LOGPROBS, NO),
+        ("ollama_cloud", "gpt-oss:120b", Feature.SEED, YES),
         ("ollama_native", "qwen3:4b", Feature.LOGIT_BIAS, NO),
         ("ollama_native", "qwen3:4b", Feature.TOOL, NO),
         ("ollama_openai_compat", "qwen3:4b", Feature.MAX_COMPLETION_TOKENS, NO),
@@ -211,3 +214,9 @@ def test_most_alternatives_that_a_model_lists(profile, model, expected):
 def test_logprobs_that_thinking_takes_away(profile, model, needs_thinking_off):
     """Worth asking for only where the model is told not to think."""
     assert (fact(profile, model, Feature.LOGPROBS).value == "thinking_off") is needs_thinking_off
+
+
+def test_models_in_ollamas_cloud_are_known_by_name_or_place():
+    """Reached through a server of one's own, they have a suffix; at their own address, none."""
+    assert of_url("ollama", "https://ollama.com").name == "ollama_cloud"
+    assert of_url("ollama", "http://localhost:11434").name == "ollama_native"
