@@ -26,7 +26,8 @@ class Export:
     body: str
 
 
-# Source: the help desks' own export files and the objects of their public APIs.
+# Keys in small letters are those of the help desks' API references. Column titles follow the labels
+# that their pages show and were not compared with files; one that differs is simply not recognised.
 EXPORTS = (
     Export(name="Zendesk or Freshdesk", id="id", subject="subject", body="description"),
     Export(name="Freshdesk", id="Ticket ID", subject="Subject", body="Description"),

@@ -88,7 +88,8 @@ def _is_telephone(text: str) -> bool:
     return 8 <= num_digits <= 17 and not re.match(r"0[1-9][/-](?:19|20)[0-9]{2}(?![0-9])", text)
 
 
-# Country codes by the length of their IBANs. Source: SWIFT, IBAN Registry.
+# Country codes by the length of their IBANs. Source: SWIFT, IBAN Registry;
+# compared with the copy in python-stdnum 2.2.
 _IBAN_LENGTHS = {
     15: "NO",
     16: "BE",
@@ -102,7 +103,7 @@ _IBAN_LENGTHS = {
     25: "LY PT ST",
     26: "IS TR",
     27: "BI DJ FR GR IT MC MR SM",
-    28: "AL AZ BY CY DO GT HU LB NI PL SV",
+    28: "AL AZ BY CY DO GT HN HU LB NI PL SV",
     29: "BR EG PS QA UA",
     30: "JO KW MU YE",
     31: "MT SC",
