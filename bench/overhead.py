@@ -1,0 +1,196 @@
+"""What the router adds to a call, beside bare httpx and the clients that others use.
+
+Every client asks the same loopback server, which answers at once, in interleaved turns of one run.
+Ours includes the schema plan, the strict parser, validation against the original schema, evidence
+from log-probabilities, the injection signs and the gate; writing to the review queue is reported
+apart. The others take the schema and validate as they do by themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from bench.common import finish, parser, show
+from bench.peers import Peer, peers
+from bench.stub_server import serving
+from weighbridge import Router, Task, Ticket
+from weighbridge.providers.http import HttpProvider
+
+CALLS, WARM_UP = 600, 60
+MANY_CALLS, CONCURRENCY = 3000, 64
+IMPORTS = (
+    "weighbridge",
+    "weighbridge.router.router",
+    "httpx",
+    "pydantic_ai",
+    "instructor",
+    "openai",
+)
+
+Call = Callable[[int], Awaitable[Any]]
+
+
+def main() -> None:
+    """Measure, print."""
+    options = parser(__doc__ or "").parse_args()
+    with serving() as server, tempfile.TemporaryDirectory() as folder:
+        result = asyncio.run(_measure(server, Path(folder)))
+    result["import_s"] = {name: _import_s(name) for name in IMPORTS}
+    _show(result)
+    finish(result, as_json=options.json)
+
+
+async def _measure(server: str, folder: Path) -> dict[str, Any]:
+    accepting, queueing = (
+        Router.from_config(_settings(server, f"sqlite:///{folder}/{policy}.db", policy))
+        for policy in ("accept", "review")
+    )
+    body = _wire_body(accepting)
+    url = f"{server}/good/chat/completions"
+    async with (
+        httpx.AsyncClient() as client,
+        accepting,
+        queueing,
+    ):
+        key = {"content-type": "application/json", "authorization": "Bearer k"}
+
+        async def bare(_: int) -> Any:
+            response = await client.post(url, content=body, headers=key)
+            return response.json()
+
+        calls: dict[str, Call] = {
+            "bare httpx": bare,
+            "weighbridge": lambda i: accepting.atriage(f"I was charged twice, case {i}"),
+        }
+        made: list[Peer] = peers(f"{server}/good")
+        calls |= {peer.name: peer.call for peer in made}
+        seconds = await _interleaved(calls)
+        queued = await _interleaved(
+            {"queue": lambda i: queueing.atriage(f"I was charged twice, case {i}")}, calls_each=200
+        )
+        throughput = {
+            name: await _throughput(calls[name]) for name in ("bare httpx", "weighbridge")
+        }
+    added = {name: _added(seconds["bare httpx"], mine) for name, mine in seconds.items()}
+    return {
+        "cores": os.cpu_count(),
+        "bare_ms": statistics.median(seconds["bare httpx"]) * 1000,
+        "added_ms": added,
+        "queue_write_ms": 1000
+        * (statistics.median(queued["queue"]) - statistics.median(seconds["weighbridge"])),
+        "calls_per_s": throughput,
+        "throughput_ratio": throughput["weighbridge"] / throughput["bare httpx"],
+    }
+
+
+def _settings(server: str, database: str, policy: str) -> dict[str, Any]:
+    return {
+        "provider": [
+            {"name": "a", "kind": "openai", "base_url": f"{server}/good", "model": "stub"}
+        ],
+        "gate": {"without_evidence": policy},
+        "review": {"database": database},
+    }
+
+
+def _wire_body(router: Router) -> bytes:
+    """The bytes that the router itself sends, so that bare httpx has the same to send."""
+    (provider,) = router._providers
+    assert isinstance(provider, HttpProvider)
+    task = Task.triage()
+    way = provider.approach(task)
+    prompt = task.prompt(Ticket.of("I was charged twice, case 100"))
+    return provider.adapter.build(way.schema, prompt, provider._options(task, way)).body
+
+
+async def _interleaved(
+    calls: dict[str, Call], *, calls_each: int = CALLS
+) -> dict[str, list[float]]:
+    """Seconds of every call; the clients take turns, and who begins changes."""
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    order = list(calls)
+    for i in range(-WARM_UP, calls_each):
+        order = [*order[1:], order[0]]
+        for name in order:
+            began = time.perf_counter()
+            await calls[name](i)
+            if i >= 0:
+                seconds[name].append(time.perf_counter() - began)
+    return seconds
+
+
+async def _throughput(call: Call) -> float:
+    """Calls per second with CONCURRENCY under way."""
+    numbers = iter(range(MANY_CALLS))
+
+    async def work() -> None:
+        for i in numbers:
+            await call(i)
+
+    began = time.perf_counter()
+    await asyncio.gather(*(work() for _ in range(CONCURRENCY)))
+    return MANY_CALLS / (time.perf_counter() - began)
+
+
+def _added(bare: Sequence[float], other: Sequence[float]) -> dict[str, float]:
+    """Milliseconds of a client beyond bare httpx, of the pairs of one turn."""
+    pairs = sorted((theirs - ours) * 1000 for ours, theirs in zip(bare, other, strict=True))
+    return {"median": statistics.median(pairs), "p99": pairs[int(len(pairs) * 0.99)]}
+
+
+def _import_s(module: str) -> float | None:
+    """Median time that a fresh interpreter takes to import, beyond its own start."""
+    program = (
+        "import time; began = time.perf_counter(); import " + module + ";"
+        " print(time.perf_counter() - began)"
+    )
+    found = [
+        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+        for _ in range(5)
+    ]
+    if any(run.returncode for run in found):
+        return None
+    return statistics.median(float(run.stdout) for run in found)
+
+
+def _show(result: dict[str, Any]) -> None:
+    show(
+        f"added to a call of {result['bare_ms']:.2f} ms, {result['cores']} cores",
+        ("client", "median", "99th percentile"),
+        [
+            (name, f"{added['median']:.2f} ms", f"{added['p99']:.2f} ms")
+            for name, added in result["added_ms"].items()
+            if name != "bare httpx"
+        ],
+    )
+    imports = [
+        (f"import {name}", "not installed" if seconds is None else f"{seconds:.2f} s")
+        for name, seconds in result["import_s"].items()
+    ]
+    show(
+        "and",
+        ("what", "value"),
+        [
+            ("writing to the review queue", f"{result['queue_write_ms']:.2f} ms"),
+            (
+                f"calls per second, {CONCURRENCY} under way",
+                f"{result['throughput_ratio']:.2f} of bare httpx",
+            ),
+            *imports,
+        ],
+    )
+
+
+if __name__ == "__main__":
+    main()
