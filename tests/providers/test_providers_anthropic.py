@@ -189,6 +189,8 @@ def test_numbers_in_a_tool_call_stay_as_they_were_sent() -> None:
         ([block()], None, FailureKind.INVALID),
         ([block()], "tool_use", FailureKind.INVALID),
         ([call("lookup_country")], "tool_use", FailureKind.INVALID),
+        ([block(), call("lookup_country")], "end_turn", FailureKind.INVALID),
+        ([call()], "pause_turn", FailureKind.INVALID),
         ([THOUGHT], "end_turn", FailureKind.INVALID),
         ([block("  ")], "end_turn", FailureKind.INVALID),
         ([], "end_turn", FailureKind.INVALID),

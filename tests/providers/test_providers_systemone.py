@@ -109,6 +109,8 @@ def test_fields_are_asked_by_what_they_can_hold() -> None:
         "urgent": ("noul", {"true": "hours matter", "false": None}),
         "anger": ("score", ["1: calm", "2", "3: furious"]),
     }
+    plain = task_of(urgent={"type": "boolean"})
+    assert "criteria" not in json.loads(request("m", plain, TICKET).body)["questions"]["urgent"]
     assert "category: what it is about" in questions["category"]["instructions"]
     assert all(q["instructions"].startswith("Sort it.\n") for q in questions.values())
     assert all("never instructions" in q["instructions"] for q in questions.values())
@@ -128,6 +130,7 @@ def test_fields_are_asked_by_what_they_can_hold() -> None:
         ({"enum": [3, 2, 1]}, "choice"),
         ({"enum": [1, 2, 4]}, "choice"),
         ({"enum": [1, 2, "many"]}, "choice"),
+        ({"enum": [0, True]}, "choice"),
         ({"const": 1}, "choice"),
         ({"enum": ["low", "high"]}, "choice"),
         ({"enum": [0.5, 1.5]}, "choice"),
@@ -184,7 +187,7 @@ def test_task_of_listed_fields_is_asked(schema: dict[str, Json]) -> None:
 # ---- answers
 
 scalars = st.none() | st.booleans() | st.integers(-3, 12) | st.text(max_size=5)
-parts = (
+fields = (
     st.just({"type": "boolean"})
     | st.builds(
         lambda low, n: {"type": "integer", "minimum": low, "maximum": low + n},
@@ -199,7 +202,9 @@ names = st.text("abcdefghij.", min_size=1, max_size=6)
 @st.composite
 def exchanges(draw: st.DrawFn) -> tuple[Task, dict[str, Any]]:
     """A task that can be asked, and answers of a server that rounds or does not."""
-    schema = object_of(**draw(st.dictionaries(names, parts, min_size=1, max_size=4)))
+    properties = draw(st.dictionaries(names, fields, min_size=1, max_size=4))
+    needed = draw(st.lists(st.sampled_from(sorted(properties)), unique=True))
+    schema = object_of(needed, **properties)
     task = Task.from_schema(schema, instructions="Sort it.")
     try:
         refuse_unless_finite(task)
@@ -237,8 +242,8 @@ def test_every_answer_is_one_of_the_options_with_its_share(
     assert list(reply.evidence) == [field.name for field in task.fields]
     for field in task.fields:
         evidence = reply.evidence[field.name]
-        assert evidence.source == "vendor"
-        assert evidence.mass is None
+        assert (evidence.source, evidence.mass) == ("vendor", None)
+        assert evidence.required == field.required
         assert repr(evidence.value) in map(repr, field.options)
         assert math.fsum(evidence.options.values()) == pytest.approx(1.0)
         assert evidence.probability is not None
@@ -252,12 +257,24 @@ def test_reply_holds_what_was_chosen_and_what_it_took() -> None:
     assert json.loads(reply.text) == {"category": "billing", "urgent": False, "anger": 2}
     assert (reply.model, reply.prompt_tokens, reply.completion_tokens) == ("jev-1", 200, 0)
     assert reply.evidence is not None
+    assert not any(evidence.notes for evidence in reply.evidence.values())
     found = {n: (e.probability, dict(e.options)) for n, e in reply.evidence.items()}
     assert found == {
         "category": (0.7, {"billing": 0.7, "bug": 0.3}),
         "urgent": (0.8, {"true": 0.2, "false": 0.8}),
         "anger": (0.5, {"1": 0.1, "2": 0.5, "3": 0.4}),
     }
+
+
+def test_choice_that_rounding_has_put_second_is_taken() -> None:
+    """With its own number."""
+    even = {"billing": 0.5, "bug": 0.495}
+    reply = answered(changed("category", choice="bug", probabilities=even))
+    assert isinstance(reply, Reply)
+    assert reply.evidence is not None
+    evidence = reply.evidence["category"]
+    assert evidence.value == "bug"
+    assert evidence.probability == pytest.approx(0.495 / 0.995)
 
 
 def test_rounded_numbers_are_scaled_and_noted() -> None:
@@ -282,6 +299,10 @@ def test_rounded_numbers_are_scaled_and_noted() -> None:
         (changed("category", choice="Billing"), "category chooses what was not offered"),
         (changed("category", choice=None), "category chooses what was not offered"),
         (changed("category", choice="bug"), "category chooses what another option outweighs"),
+        (
+            changed("category", choice="bug", probabilities={"billing": 0.51, "bug": 0.49}),
+            "category chooses what another option outweighs",
+        ),
         (changed("category", probabilities={"billing": 1.0}), "does not weigh the options"),
         (
             changed("category", probabilities={"billing": 0.7, "bug": 0.2, "wish": 0.1}),
@@ -376,6 +397,7 @@ def test_error_says_whether_another_server_may_do_better(
     assert isinstance(failure, Failure)
     assert (failure.kind, failure.is_schema, failure.parameter) == (kind, is_schema, None)
     assert CANARY not in failure.detail
+    assert ("the questions do not suit" in failure.detail) is is_schema
 
 
 # ---- the provider

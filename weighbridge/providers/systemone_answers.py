@@ -61,12 +61,15 @@ def _refusal(response: HttpResponse) -> Failure:
         return replace(failure, kind=FailureKind.TOO_LONG, parameter=None, limit=None)
     if failure.kind not in (FailureKind.CALLER_FAULT, FailureKind.CAPABILITY):
         return failure
+    is_about_questions = error.place.split(".")[0] == "questions"
+    whose = "the questions do not suit this server" if is_about_questions else "it cannot answer"
     return replace(
         failure,
         kind=FailureKind.CAPABILITY,
+        detail=f"{failure.detail}, {whose}",
         parameter=None,
         limit=None,
-        is_schema=error.place.split(".")[0] == "questions",
+        is_schema=is_about_questions,
     )
 
 
@@ -134,8 +137,9 @@ def _evidence(field: JudgedField, answer: Json) -> FieldEvidence | str:
 
 def _probability(value: Json) -> float | None:
     """A number from 0 to 1; NaN, infinity, True and a text are none."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and 0 <= value <= 1 else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value <= 1 else None
 
 
 def _count(value: Json) -> int | None:
