@@ -173,6 +173,7 @@ def _show(item: Item, *, as_json: bool) -> None:
             title=Text(harmless(str(ticket["subject"]) or "(no subject)", limit=80)),
             title_align="left",
         ),
+        *_apart(ticket),
         Text.assemble("Why a person: ", (", ".join(item.reasons), "yellow")),
     ]
     parts += [_question(question, item.decision) for question in item.questions]
@@ -180,6 +181,15 @@ def _show(item: Item, *, as_json: bool) -> None:
         said = ", ".join(f"{name}={label(value)}" for name, value in verdict.values.items())
         parts.append(Text(harmless(f"{verdict.reviewer}: {said} ({verdict.kind}) {verdict.note}")))
     stdout().print(Text(heading, style="bold"), Group(*parts), sep="\n")
+
+
+def _apart(ticket: Mapping[str, Any]) -> list[Text]:
+    """What came with the message and no model read; items of older versions have none."""
+    return [
+        Text(f"{name}: {harmless(str(ticket[name]))}", style="dim")
+        for name in ("quoted", "signature", "hidden")
+        if ticket.get(name)
+    ]
 
 
 def _question(question: Question, decision: Mapping[str, Any]) -> Table:

@@ -6,6 +6,7 @@ Nothing here becomes a probability: stand-ins for "unknown" would look like very
 from __future__ import annotations
 
 import bisect
+import contextlib
 import itertools
 from collections.abc import Sequence
 
@@ -108,8 +109,8 @@ def _spelled(entry: Json) -> tuple[bytes, float | None] | None:
     octets = entry.get("bytes")
     # Part of a character has no text of its own: there, only `bytes` tells what it is.
     if isinstance(octets, list):
-        numbers = [o for o in octets if type(o) is int and 0 <= o <= 255]
-        spelling = bytes(numbers) if len(numbers) == len(octets) else spelling
+        with contextlib.suppress(TypeError, ValueError):  # no bytes after all
+            spelling = bytes(octets)
     return spelling, _logprob(entry.get("logprob"))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import time
 from collections import deque
@@ -19,7 +20,6 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
-from weakref import WeakKeyDictionary
 
 import httpx
 
@@ -40,6 +40,8 @@ from weighbridge.schemas.task import Task
 from weighbridge.schemas.ticket import Ticket
 
 DEFAULT_POLICY = Policy()
+
+_LONG_CHARS = 20_000
 
 TicketSource = str | Mapping[str, Any] | Ticket
 
@@ -117,9 +119,8 @@ class Router:
         self._policy = policy
         self._chain = Chain(self._providers, around=around, policy=policy)
         self._background = Background()
-        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = (
-            WeakKeyDictionary()
-        )
+        self._clients: dict[asyncio.AbstractEventLoop, httpx.AsyncClient] = {}
+        self._ends: dict[asyncio.AbstractEventLoop, AsyncGenerator[None, None]] = {}
 
     @classmethod
     def from_config(cls, source: str | Path | Mapping[str, Any] | None = None) -> Router:
@@ -163,7 +164,7 @@ class Router:
 
     async def aask(self, task: Task, ticket: TicketSource) -> Decision:
         """Run any task on one ticket; see `triage`."""
-        ticket = Ticket.of(ticket)
+        ticket = await _read(ticket)
         outcome = Outcome(answered=None, refused=False, trail=())
         if not ticket.is_empty:
             deadline = self._clock() + self._deadline_s
@@ -288,13 +289,35 @@ class Router:
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
             self._clients[loop] = httpx.AsyncClient()
+            self._ends[loop] = self._until_the_end(loop)
+            with contextlib.suppress(StopIteration):  # it has nothing to wait for before its end
+                anext(self._ends[loop]).send(None)
         return self._clients[loop]
+
+    async def _until_the_end(self, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[None, None]:
+        """Closes a loop's connections with the loop, which ends the generators begun on it.
+
+        Nobody else can: `asyncio.run` is over before its caller could close the router, and what
+        belongs to a loop that is closed stays open for good.
+        """
+        try:
+            yield
+        finally:
+            del self._ends[loop]
+            await self._clients.pop(loop).aclose()
 
     async def _close_client(self) -> None:
         """Close the connections of the running loop."""
-        client = self._clients.pop(asyncio.get_running_loop(), None)
-        if client is not None:
-            await client.aclose()
+        if (end := self._ends.get(asyncio.get_running_loop())) is not None:
+            await end.aclose()
+
+
+async def _read(source: TicketSource) -> Ticket:
+    """The ticket; a long one, which may be a mail of a megabyte, off the event loop."""
+    body = source.get("body") if isinstance(source, Mapping) else source
+    if isinstance(body, str) and len(body) > _LONG_CHARS:
+        return await asyncio.to_thread(Ticket.of, source)
+    return Ticket.of(source)
 
 
 def _check_concurrency(concurrency: int) -> None:
