@@ -16,13 +16,12 @@ from weighbridge.schemas.references import Schema, pointer, resolve
 from weighbridge.schemas.values import spell
 
 # Whatever these say, the same values stay valid. `discriminator` and x-… come from OpenAPI,
-# `propertyOrdering` from Gemini; then and else say nothing without `if`, nor these counts without
-# `contains`.
+# `propertyOrdering` from Gemini; `additionalItems` says nothing where `items` is one schema.
 _ANNOTATIONS = (
     frozenset({"title", "description", "default", "examples", "example", "deprecated"})
     | {"readOnly", "writeOnly", "contentEncoding", "contentMediaType", "contentSchema"}
     | {"$schema", "$id", "$anchor", "$dynamicAnchor", "$vocabulary", "$comment"}
-    | {"$defs", "definitions", "discriminator", "propertyOrdering"}
+    | {"$defs", "definitions", "discriminator", "propertyOrdering", "additionalItems"}
 )
 _UNIONS = ("anyOf", "oneOf")
 

@@ -46,7 +46,7 @@ _REFUSED = dict.fromkeys(
     ("if", "dependentSchemas", "unevaluatedItems", "unevaluatedProperties", "$dynamicRef"),
     "no wire has it",
 ) | dict.fromkeys(
-    ("nullable", "additionalItems", "dependencies", "divisibleBy", "disallow", "extends"),
+    ("nullable", "dependencies", "divisibleBy", "disallow", "extends"),
     "draft 2020-12 does not know it, so nobody would check it",
 )
 _KNOWN = LOSABLE | KEYWORDS | {"then", "else"}
