@@ -33,10 +33,13 @@ deadline = "30s"             # for one ticket, over all retries and providers
 probability = 0.8            # of the chosen option
 support = 0.5                # nearness of the ticket to any label (label prior)
 mass = 0.5                   # raw probability on all options (language model alone)
-without_evidence = "review"  # "accept" trusts answers whose probabilities nobody has calibrated
+without_evidence = "review"  # or "second_opinion": another provider must agree; or "accept"
 
 [review]
 # database = "sqlite:///weighbridge.db"   # without it: in your data folder
+
+[redaction]                  # what no provider away from this machine reads; put back in answers
+enabled = false              # e-mail addresses, IBANs, payment cards, phone numbers
 
 # Your own labels:
 # [task.categories]
@@ -47,21 +50,25 @@ without_evidence = "review"  # "accept" trusts answers whose probabilities nobod
 _PROVIDER = """
 [[provider]]
 name = "{name}"
-kind = "openai"
-base_url = "{base_url}"
-model = "{model}"
-{key}{logprobs}"""
+kind = "{kind}"
+{profile}{base_url}model = "{model}"
+{key}"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Endpoint:
+    """A hosted service, found by its key, or a server on this machine, found by its models."""
+
     name: str
-    base_url: str
-    model: str
-    key_env: str | None = None  # a hosted service; None: a server on this machine
-    logprobs: str = "unknown_mask"  # where its numbers are taken
+    model: str = ""
+    kind: str = "openai"
+    base_url: str = ""  # empty: the vendor's own
+    profile: str = ""  # empty: recognised by the address
+    key_env: str | None = None
+    models: tuple[str, ...] = ()  # below base_url: where a server lists its models, and by what key
 
 
+_LISTED = ("/models", "data", "id")
 _ENDPOINTS = (
     _Endpoint(
         name="openai",
@@ -74,7 +81,27 @@ _ENDPOINTS = (
         base_url="https://api.groq.com/openai/v1",
         model="openai/gpt-oss-20b",
         key_env="GROQ_API_KEY",
-        logprobs="off",
+    ),
+    _Endpoint(
+        name="gemini", kind="gemini", model="gemini-3.1-flash-lite", key_env="GEMINI_API_KEY"
+    ),
+    _Endpoint(
+        name="anthropic",
+        kind="anthropic",
+        model="claude-haiku-4-5",
+        key_env="ANTHROPIC_API_KEY",
+    ),
+    _Endpoint(
+        name="mistral",
+        base_url="https://api.mistral.ai/v1",
+        model="mistral-small-latest",
+        key_env="MISTRAL_API_KEY",
+    ),
+    _Endpoint(
+        name="deepseek",
+        base_url="https://api.deepseek.com",
+        model="deepseek-flash",
+        key_env="DEEPSEEK_API_KEY",
     ),
     _Endpoint(
         name="openrouter",
@@ -83,15 +110,14 @@ _ENDPOINTS = (
         key_env="OPENROUTER_API_KEY",
     ),
     _Endpoint(
-        name="llama-server",
-        base_url="http://127.0.0.1:8080/v1",
-        model="default",
-        logprobs="premask",
+        name="ollama",
+        kind="ollama",
+        base_url="http://127.0.0.1:11434",
+        models=("/api/tags", "models", "name"),
     ),
-    _Endpoint(
-        name="vllm", base_url="http://127.0.0.1:8000/v1", model="default", logprobs="postmask"
-    ),
-    _Endpoint(name="lm-studio", base_url="http://127.0.0.1:1234/v1", model="default"),
+    _Endpoint(name="llama-server", base_url="http://127.0.0.1:8080/v1", models=_LISTED),
+    _Endpoint(name="vllm", profile="vllm", base_url="http://127.0.0.1:8000/v1", models=_LISTED),
+    _Endpoint(name="lm-studio", base_url="http://127.0.0.1:1234/v1", models=_LISTED),
 )
 
 
@@ -126,28 +152,23 @@ def _found(endpoint: _Endpoint) -> str | None:
         return endpoint.model if os.environ.get(endpoint.key_env) else None
     import httpx
 
+    path, listed, name = endpoint.models
     try:
-        models = httpx.get(f"{endpoint.base_url}/models", timeout=_PROBE_S, trust_env=False).json()
-        model = str(models["data"][0]["id"])
+        models = httpx.get(endpoint.base_url + path, timeout=_PROBE_S, trust_env=False).json()
+        model = str(models[listed][0][name])
     except (httpx.HTTPError, ValueError, LookupError, TypeError):
         return None
     return model if model.isprintable() else None  # it goes into the file
 
 
 def _section(endpoint: _Endpoint, model: str) -> str:
-    key = f'api_key_env = "{endpoint.key_env}"\n' if endpoint.key_env else ""
-    comment = {
-        "off": "  # it has none to give",
-        "premask": "  # taken before its grammar mask: mass can be trusted",
-        "postmask": "  # taken after its grammar mask: they say nothing about mass",
-        "unknown_mask": "  # nobody has established whether before or after its grammar mask",
-    }[endpoint.logprobs]
     # A server names its models; a quote or backslash in a name must not break the file.
     safe = model.replace("\\", "\\\\").replace('"', '\\"')
     return _PROVIDER.format(
         name=endpoint.name,
-        base_url=endpoint.base_url,
+        kind=endpoint.kind,
+        base_url=f'base_url = "{endpoint.base_url}"\n' if endpoint.base_url else "",
         model=safe,
-        key=key,
-        logprobs=f'logprobs = "{endpoint.logprobs}"{comment}\n',
+        profile=f'profile = "{endpoint.profile}"\n' if endpoint.profile else "",
+        key=f'api_key_env = "{endpoint.key_env}"\n' if endpoint.key_env else "",
     )
