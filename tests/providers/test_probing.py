@@ -495,6 +495,39 @@ async def test_step_that_fails_for_another_reason_proves_nothing():
     assert result.facts["json_object"].status is YES
 
 
+async def test_answer_that_rambles_anyway_proves_no_bias(monkeypatch):
+    """Only one that comes to an end without the bias, and to none with it."""
+    speaker = HONEST["vllm"][0]
+    with speaking(speaker, "openai") as server:
+        answer = server.answer
+
+        def ramble(path: str, body: Any) -> Any:
+            said = answer(path, body)
+            if "temperature" in body and "seed" not in body:
+                said["choices"][0]["finish_reason"] = "length"
+            return said
+
+        monkeypatch.setattr(server, "answer", ramble)
+        result, _ = await probed(speaker, server.url)
+    assert result.failure is None
+    assert result.facts["temperature"].status is YES
+    assert "logit_bias" not in result.facts
+
+
+async def test_obedience_of_a_model_that_was_shown_the_schema_is_noted():
+    """A strict tool and JSON mode tell the model what is wanted; a strict schema need not."""
+    notes = {}
+    for name in ("vllm", "together, OpenAI's shape"):
+        speaker = HONEST[name][0]
+        with speaking(speaker, "openai") as server:
+            result, _ = await probed(speaker, server.url)
+        notes[name] = {f: bool(result.facts[f].note) for f in ALL_MODES}
+    assert list(notes.values()) == [
+        {"json_schema_strict": False, "tool_strict": True, "json_object": True},
+        {"json_schema_strict": True, "tool_strict": True, "json_object": True},
+    ]
+
+
 async def test_number_of_calls_has_an_end():
     """Even if an endpoint makes a probe ask everything four times."""
     calls = 0

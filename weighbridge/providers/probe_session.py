@@ -99,8 +99,8 @@ class ProbeSession:
     ) -> None:
         self.known, self.facts = known, dict[str, Fact]()
         self.num_calls = self.prompt_tokens = self.completion_tokens = 0
-        self.is_off_refused = self.is_talking = self.is_sensible = False
-        self._profile, self._adapter, self._send = profile, adapter, send
+        self.is_off_refused = self.is_talking = False
+        self.profile, self._adapter, self._send = profile, adapter, send
         self._now, self._sleep = now, sleep
         self._server = ""
         wishes = Wishes(
@@ -170,7 +170,7 @@ class ProbeSession:
 
     async def identify(self) -> None:
         """Ask for the version, where that is a request of its own; who does not tell is unnamed."""
-        if self._profile.wire == "ollama":
+        if self.profile.wire == "ollama":
             request = HttpRequest(method="GET", path="/api/version", headers={}, body=b"")
             self.num_calls += 1
             response = await self._send(request)
@@ -205,7 +205,7 @@ class ProbeSession:
 
     def _request(self, asked: RequestOptions) -> HttpRequest | None:
         """What would be sent; None where the wire has no such thing."""
-        dialect = self._profile.dialect if asked.mode in ("native", "tool") else "prompt"
+        dialect = self.profile.dialect if asked.mode in ("native", "tool") else "prompt"
         try:
             schema = plan(_TASK.schema, dialect, name=_TASK.name)
             return self._adapter.build(schema, _QUESTION, asked)

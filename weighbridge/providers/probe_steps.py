@@ -25,7 +25,10 @@ from weighbridge.providers.protocol import Failure, Reply
 _LENGTHS = (Feature.MAX_COMPLETION_TOKENS, Feature.MAX_TOKENS)
 _SOME_TOKEN = 1000  # whatever it spells: in every vocabulary, and no answer to anything
 _ENOUGH = 3  # alternatives, to see a forbidden one if there is any
+# The same token over and over, or nothing but blanks.
+_WITHOUT_END = frozenset({FailureKind.TRUNCATED, FailureKind.INVALID})
 _NO_FIELD = "the wire format has no such thing"
+_OBEYED = "obeyed; the model could read what was wanted of it"
 _ACCEPTED = "accepted; whether it has an effect cannot be seen"
 
 
@@ -57,7 +60,6 @@ async def _bare(session: ProbeSession) -> None:
     if isinstance(outcome, Failure) and (is_refusal(outcome) or outcome.status != 200):
         raise Stopped(outcome)
     session.is_talking = True
-    session.is_sensible = is_sensible(outcome)
 
 
 async def _native(session: ProbeSession) -> None:
@@ -100,7 +102,12 @@ async def _mode(session: ProbeSession, mode: Mode) -> None:
             if mode == "json_mode"
             else is_forced(outcome.text)
         )
-        session.found(feature, Status.SUPPORTED if obeyed else Status.IGNORED)
+        is_shown = mode != "native" or session.profile.shows_schema
+        session.found(
+            feature,
+            Status.SUPPORTED if obeyed else Status.IGNORED,
+            note=_OBEYED if obeyed and is_shown else "",
+        )
 
 
 async def _thinking(session: ProbeSession) -> None:
@@ -186,24 +193,6 @@ async def _order(session: ProbeSession) -> None:
             session.found(Feature.MASK_ORDER, Status.SUPPORTED, value=order)
 
 
-async def _bias(session: ProbeSession) -> None:
-    """A token that is forced leaves no room for any answer."""
-    bias = {_SOME_TOKEN: 100.0}
-    if not session.has_field(logit_bias=bias):
-        session.found(Feature.LOGIT_BIAS, Status.UNSUPPORTED, note=_NO_FIELD)
-        return
-    outcome = await session.ask(logit_bias=bias, may_grow=False)
-    if is_refusal(outcome):
-        session.found(Feature.LOGIT_BIAS, Status.UNSUPPORTED, note=outcome.detail)
-    elif is_sensible(outcome):
-        session.found(Feature.LOGIT_BIAS, Status.IGNORED)
-    elif session.is_sensible and (
-        isinstance(outcome, Reply) or outcome.kind in (FailureKind.TRUNCATED, FailureKind.INVALID)
-    ):
-        limit = session.known.get(Feature.LOGIT_BIAS, NOTHING_KNOWN).limit
-        session.found(Feature.LOGIT_BIAS, Status.SUPPORTED, limit=limit)
-
-
 async def _tuning(session: ProbeSession) -> None:
     """Seed and temperature: together, and apart only where the pair is refused."""
     values: dict[Feature, dict[str, Any]] = {
@@ -228,6 +217,29 @@ async def _tuning(session: ProbeSession) -> None:
             session.found(feature, status, limit=before.limit, note=_ACCEPTED)
 
 
+async def _bias(session: ProbeSession) -> None:
+    """A token that is forced is all that comes, until the limit."""
+    bias = {_SOME_TOKEN: 100.0}
+    if not session.has_field(logit_bias=bias):
+        session.found(Feature.LOGIT_BIAS, Status.UNSUPPORTED, note=_NO_FIELD)
+        return
+    fact = session.facts.get(Feature.TEMPERATURE, NOTHING_KNOWN)
+    # Chance must not look like an effect.
+    steady = {"temperature": 0.0} if fact.status in (Status.SUPPORTED, Status.CONDITIONAL) else {}
+    outcome = await session.ask(logit_bias=bias, may_grow=False, **steady)
+    if is_refusal(outcome):
+        session.found(Feature.LOGIT_BIAS, Status.UNSUPPORTED, note=outcome.detail)
+    elif is_sensible(outcome):
+        session.found(Feature.LOGIT_BIAS, Status.IGNORED)
+    elif (
+        isinstance(outcome, Failure)
+        and outcome.kind in _WITHOUT_END
+        and isinstance(await session.ask(may_grow=False, **steady), Reply)
+    ):
+        limit = session.known.get(Feature.LOGIT_BIAS, NOTHING_KNOWN).limit
+        session.found(Feature.LOGIT_BIAS, Status.SUPPORTED, limit=limit)
+
+
 def _holds(session: ProbeSession, feature: Feature) -> bool:
     fact = session.facts.get(feature)
     return fact is not None and fact.status is Status.SUPPORTED
@@ -241,6 +253,6 @@ STEPS: Final = (
     Step("thinking with a schema", _thinking),
     Step("log-probabilities", _logprobs),
     Step("order of mask and log-probabilities", _order),
-    Step("logit bias", _bias),
     Step("seed and temperature", _tuning),
+    Step("logit bias", _bias),
 )
