@@ -6,8 +6,9 @@ one second; and when the router is closed, no socket is left.
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -77,6 +78,17 @@ class Scene:
             yield router
         self.check_nothing_is_open()
 
+    def file(self) -> Path:
+        """The configuration as a file, for a process of its own."""
+        sections = [("[[provider]]", provider) for provider in self.providers]
+        sections += [(f"[{key}]", self.config[key]) for key in ("router", "gate", "review")]
+        path = self.folder / "weighbridge.toml"
+        with path.open("w", encoding="utf-8") as file:
+            for title, content in sections:
+                lines = (f"{key} = {json.dumps(value)}" for key, value in content.items())
+                file.write("\n".join([title, *lines, ""]))
+        return path
+
     def ask(self, router: Router, ticket: Any = TICKET, *, task: Task | None = None) -> Decision:
         """One decision, in time and never lost."""
         started = time.monotonic()
@@ -104,10 +116,17 @@ class Scene:
 
     def check_nothing_is_open(self) -> None:
         """No socket leads to a vendor any more; the kernel is given a moment."""
-        until = time.monotonic() + 2.0
-        while (held := self.market.held_sockets()) and time.monotonic() < until:
-            time.sleep(0.01)
-        assert held == 0
+        assert settles(lambda: self.market.held_sockets() == 0)
+
+
+def settles(holds: Callable[[], bool], within_s: float = 2.0) -> bool:
+    """Whether something comes to hold soon."""
+    until = time.monotonic() + within_s
+    while not holds():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 def failures(decision: Decision, name: str = "a") -> list[str | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
@@ -11,19 +12,25 @@ T = TypeVar("T")
 
 
 class Background:
-    """Starts with the first call; works inside a running event loop too, such as a notebook's."""
+    """Starts with the first call; works inside a running event loop too, such as a notebook's.
+
+    A process that was forked off has the loop but not its thread: it starts anew with its own.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._process = os.getpid()
 
     @property
     def is_running(self) -> bool:
         """Whether anything was ever run, and not stopped since."""
+        self._leave_to_parent()
         return self._loop is not None
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the loop and wait for its result."""
+        self._leave_to_parent()
         loop = self._started()
         future = asyncio.run_coroutine_threadsafe(work, loop)
         try:
@@ -53,6 +60,11 @@ class Background:
                 )
                 self._thread.start()
             return self._loop
+
+    def _leave_to_parent(self) -> None:
+        """In a process that was forked off: forget the loop that runs in another one."""
+        if self._process != os.getpid():
+            self._process, self._lock, self._loop = os.getpid(), threading.Lock(), None
 
 
 async def _ended(work: Coroutine[Any, Any, Any]) -> None:
