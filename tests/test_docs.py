@@ -16,6 +16,7 @@ README = (ROOT / "README.md").read_text("utf-8")
 
 
 ENGINE_PAGE = (ROOT / "docs" / "engine.md").read_text("utf-8")
+PROVIDERS_PAGE = (ROOT / "docs" / "providers.md").read_text("utf-8")
 
 
 def blocks(language: str, page: str = README) -> list[str]:
@@ -48,6 +49,38 @@ def test_python_of_the_engine_page_runs() -> None:
     assert sum(weights.marginal(("category",)).values()) == pytest.approx(1.0)
     assert 0 < weights.mass[0] < weights.mass[1] < 1
     assert weights.dropped == 0.0
+    assert b"".join(names["pieces"]).decode().startswith(names["streamed"].text)
+    assert len(names["streamed"].steps[0].free) == 3
+    assert set(names["labels"].marginal()) == {'" billing"', '" bugs"'}
+
+
+def test_every_notation_of_the_engine_page_writes_what_it_says() -> None:
+    """Each line of the page that writes with the toy model, held against its comment."""
+    from weighbridge.local_engine import Engine, guides
+
+    (block,) = [block for block in blocks("python", ENGINE_PAGE) if "def write(" in block]
+    names: dict[str, Any] = {"Engine": Engine, "guides": guides}
+    setup, *lines = block.split("\nwrite(")
+    exec(compile(setup, "engine.md", "exec", dont_inherit=True), names)
+    written = []
+    for line in lines:
+        call, *rest = f"write({line}".split("\n")
+        written.append(eval(call, names))
+        exec(compile("\n".join(rest), "engine.md", "exec", dont_inherit=True), names)
+    wanted = [
+        "closed",
+        "[A-Z]{2}-[0-9]{4}",
+        '"bug"|7|null',
+        "(yes|no) (yes|no)",
+        "#[0-9]{2}",
+        "refund",
+        "bug",
+        "bug|refund",
+        "[0-9]{3}",
+    ]
+    assert len(written) == len(wanted)
+    for text, pattern in zip(written, wanted, strict=True):
+        assert re.fullmatch(pattern, text), (text, pattern)
 
 
 def test_every_guide_is_on_the_engine_page() -> None:
@@ -67,3 +100,23 @@ def test_configuration_of_the_readme_is_valid(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("name", ["weighbridge.toml", "without-prior.toml"])
 def test_example_configuration_is_valid(name: str) -> None:
     assert load_settings(ROOT / "examples" / name).provider[0].kind == "local"
+
+
+def test_python_of_the_providers_page_runs() -> None:
+    names: dict[str, Any] = {}
+    for block in blocks("python", PROVIDERS_PAGE):
+        exec(compile(block, "providers.md", "exec", dont_inherit=True), names)
+    assert names["task"].reasoning
+
+
+def test_configuration_of_the_providers_page_is_valid() -> None:
+    """Each block by itself, with the providers that it only names."""
+    first, second = (tomllib.loads(block) for block in blocks("toml", PROVIDERS_PAGE))
+    named = [
+        {"name": name, "kind": "local"}
+        if name == "offline"
+        else {**first["provider"][0], "name": name}
+        for name in second["router"]["order"]
+    ]
+    assert len(load_settings(first).provider) == 2
+    assert load_settings({**second, "provider": named}).router.stronger == ("gpu-box",)

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from weighbridge.errors import WeighbridgeError as WeighbridgeError
     from weighbridge.router.router import Router as Router
     from weighbridge.schemas.labels import Label as Label
+    from weighbridge.schemas.redaction import Redactor as Redactor
+    from weighbridge.schemas.task import LogitBias as LogitBias
     from weighbridge.schemas.task import Task as Task
     from weighbridge.schemas.task import Triage as Triage
     from weighbridge.schemas.ticket import Ticket as Ticket
@@ -43,8 +45,10 @@ _HOMES = {
     "FailureKind": "decision",
     "FieldEvidence": "decision",
     "Label": "schemas.labels",
+    "LogitBias": "schemas.task",
     "QueueUnavailable": "errors",
     "Reason": "decision",
+    "Redactor": "schemas.redaction",
     "Router": "router.router",
     "Task": "schemas.task",
     "TaskInvalid": "errors",
@@ -65,8 +69,10 @@ __all__ = [
     "FailureKind",
     "FieldEvidence",
     "Label",
+    "LogitBias",
     "QueueUnavailable",
     "Reason",
+    "Redactor",
     "Router",
     "Task",
     "TaskInvalid",
