@@ -38,6 +38,7 @@ ALLOWED: dict[str, set[str]] = {
     "_api": {"decision", "router"},
     "cli": {
         "__init__",
+        "capability",
         "config",
         "decision",
         "errors",

@@ -189,3 +189,18 @@ def test_speaker_that_nobody_knows_is_an_error_that_names_the_nearest(changes, k
     with pytest.raises(ConfigError, match=words) as error:
         endpoint(chosen(**changes))
     assert error.value.key == key
+
+
+@pytest.mark.parametrize(
+    ("changes", "usd"),
+    [
+        ({"base_url": "https://api.openai.com/v1", "model": "gpt-4.1-mini"}, 2.0),
+        ({"base_url": "https://api.openai.com/v1", "model": "nobody-knows"}, None),
+        ({"base_url": "https://host/v1", "model": "gpt-4.1-mini"}, None),
+        ({"price": {"prompt": 3, "completion": 4}, "model": "gpt-4.1-mini"}, 7.0),
+    ],
+)
+def test_price_is_the_configured_one_or_what_the_vendor_published(changes, usd):
+    """Nobody else's: the same model costs something else elsewhere."""
+    provider = build_provider(chosen(**changes), MemoryLedger())
+    assert provider.cost_usd(1_000_000, 1_000_000) == usd

@@ -18,7 +18,7 @@ from weighbridge.settings import Labels, LocalSettings, RemoteSettings, Settings
 
 if TYPE_CHECKING:
     from weighbridge.capability import Ledger
-    from weighbridge.providers.http import HttpProvider
+    from weighbridge.providers.http import HttpProvider, Price
     from weighbridge.providers.profiles import Profile
     from weighbridge.providers.protocol import Provider
     from weighbridge.providers.systemone import SystemOneProvider
@@ -211,11 +211,11 @@ def build_provider(chosen: RemoteSettings | LocalSettings, ledger: Ledger) -> Pr
 def _build_remote(chosen: RemoteSettings, ledger: Ledger) -> HttpProvider | SystemOneProvider:
     from weighbridge.providers.adapters import adapter_for
     from weighbridge.providers.asking import Wishes
-    from weighbridge.providers.http import HttpProvider, Price
+    from weighbridge.providers.http import HttpProvider
     from weighbridge.providers.systemone import SystemOneProvider
 
     profile, base_url = endpoint(chosen)
-    price = None if chosen.price is None else Price(**chosen.price.model_dump())
+    price = _price(chosen, profile)
     if chosen.kind == "systemone":
         return SystemOneProvider(
             name=chosen.name,
@@ -251,6 +251,16 @@ def _build_remote(chosen: RemoteSettings, ledger: Ledger) -> HttpProvider | Syst
         logprobs=None if chosen.logprobs == "off" else chosen.logprobs,
         price=price,
     )
+
+
+def _price(chosen: RemoteSettings, profile: Profile) -> Price | None:
+    """What was configured; else what the vendor is known to have published."""
+    from weighbridge.providers import prices
+    from weighbridge.providers.http import Price
+
+    if chosen.price is None:
+        return prices.of(profile, chosen.model)
+    return Price(**chosen.price.model_dump())
 
 
 def endpoint(chosen: RemoteSettings) -> tuple[Profile, str]:

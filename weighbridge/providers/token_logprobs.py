@@ -110,7 +110,7 @@ def _spelled(entry: Json) -> tuple[bytes, float | None] | None:
     # Part of a character has no text of its own: there, only `bytes` tells what it is.
     if isinstance(octets, list):
         with contextlib.suppress(TypeError, ValueError):  # no bytes after all
-            spelling = bytes(octets)
+            spelling = bytes(octets)  # type: ignore[arg-type]  # what is no list of bytes raises
     return spelling, _logprob(entry.get("logprob"))
 
 
