@@ -29,6 +29,7 @@ decision's trail.
 
 from __future__ import annotations
 
+import difflib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -36,9 +37,23 @@ if TYPE_CHECKING:
 
 
 class WeighbridgeError(Exception):
-    """Base of everything in this module."""
+    """Base of everything in this module; a traceback shows the hint below the message."""
 
     hint: str = ""
+
+    @property
+    def __notes__(self) -> list[str]:
+        """What Python prints below the message: the hint, and what `add_note` was given."""
+        # Not added when the error is made: some hints are known a little later.
+        notes: list[str] = self.__dict__.setdefault("_notes", [])
+        line = f"hint: {self.hint}"
+        if self.hint and line not in notes:
+            notes.insert(0, line)
+        return notes
+
+    @__notes__.setter
+    def __notes__(self, notes: list[str]) -> None:
+        self.__dict__["_notes"] = notes
 
 
 class ConfigError(WeighbridgeError):
@@ -143,9 +158,13 @@ class ModelUnknown(EngineError):
     def __init__(self, name: str, known: tuple[str, ...]) -> None:
         super().__init__(name, known)
         self.name, self.known = name, known
-        self.hint = f"Known models: {', '.join(known)}."
+        near = difflib.get_close_matches(name, known, n=1)
+        self.hint = f"Did you mean {near[0]}? " if near else ""
+        self.hint += f"Known models: {', '.join(known)}."
 
     def __str__(self) -> str:
+        if "/" in self.name or "\\" in self.name or self.name.endswith(".gguf"):
+            return f"no such file or folder: {self.name!r}"
         return f"no local model is called {self.name!r}"
 
 
@@ -167,7 +186,7 @@ class ModelCorrupt(EngineError):
     def __init__(self, path: str, problem: str) -> None:
         super().__init__(path, problem)
         self.path, self.problem = path, problem
-        self.hint = "Delete the file and run `weighbridge model pull` again."
+        self.hint = "Give a GGUF file, or a folder with config.json, tokenizer.json, safetensors."
 
     def __str__(self) -> str:
         return f"{self.path}: {self.problem}"
@@ -202,7 +221,7 @@ class DeadEnd(EngineError):
 class Truncated(EngineError):
     """The tokens ran out before a guided answer was whole; what there was is not returned."""
 
-    hint = "Raise max_tokens, or bound lengths in the schema (maxLength, maxItems)."
+    hint = "Raise max_tokens, or let the guide demand less."
 
     def __init__(self, max_tokens: int) -> None:
         super().__init__(max_tokens)

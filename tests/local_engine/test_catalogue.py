@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from weighbridge.errors import ModelMissing, ModelUnknown
-from weighbridge.local_engine.catalogue import KNOWN_MODELS, cache_folder, locate, model_folder
+from weighbridge.errors import ModelCorrupt, ModelMissing, ModelUnknown
+from weighbridge.local_engine.catalogue import (
+    KNOWN_MODELS,
+    cache_folder,
+    locate,
+    model_folder,
+    say_remedy,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -38,14 +44,52 @@ def test_file_or_folder_may_stand_for_a_model(tmp_path):
     weights = tmp_path / "model.safetensors"
     weights.touch()
     assert locate(str(tmp_path), "encoder") == locate(str(weights), "encoder") == weights
-    with pytest.raises(ModelUnknown):
+    with pytest.raises(ModelCorrupt, match=r"no config\.json"):
         locate(str(tmp_path), "generator")
     (tmp_path / "config.json").touch()
     assert locate(str(tmp_path), "generator") == tmp_path  # its weights may be in several files
 
 
-@pytest.mark.parametrize("name", ["", "nothing", "../models", "/", "~nobody", "a" * 5000, "\0"])
+@pytest.mark.parametrize("name", ["", "nothing", "../models", "~nobody", "a" * 5000, "\0"])
 def test_anything_else_is_unknown(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ModelUnknown):
         locate(name, "generator")
+
+
+@pytest.mark.parametrize("role", ["generator", "encoder"])
+def test_folder_without_a_model_names_what_is_missing(role, tmp_path):
+    """It is there, so it is not called unknown; the hint says what would do."""
+    with pytest.raises(ModelCorrupt, match="the folder has no") as caught:
+        locate(str(tmp_path), role)
+    assert "Give a GGUF file" in caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["smolm2-135m", "SmolLM2-135M", "smollm2"])
+def test_misspelt_name_is_told_the_nearest(name):
+    with pytest.raises(ModelUnknown, match="no local model is called") as caught:
+        locate(name, "generator")
+    assert caught.value.hint.startswith("Did you mean smollm2-135m? ")
+
+
+@pytest.mark.parametrize("name", ["./nothing", "models/nothing", "nothing.gguf", "..\\nothing"])
+def test_path_that_is_not_there_is_no_name(name, tmp_path, monkeypatch):
+    """What looks like a path is called one."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ModelUnknown, match="no such file or folder") as caught:
+        locate(name, "generator")
+    assert "Did you mean" not in caught.value.hint
+
+
+def test_damage_in_our_own_cache_is_mended_by_deleting_it(tmp_path):
+    """A file of the user's own is never to be deleted for our sake."""
+    pulled = ModelCorrupt(str(model_folder("smollm2-135m") / "model.gguf"), "cut short")
+    made = ModelCorrupt(str(cache_folder() / "converted" / "abc"), "cut short")
+    own = ModelCorrupt(str(tmp_path / "own.gguf"), "cut short")
+    for error in (pulled, made, own):
+        say_remedy(error)
+    assert pulled.hint.endswith("model pull smollm2-135m")
+    assert str(model_folder("smollm2-135m")) in pulled.hint
+    assert str(cache_folder() / "converted" / "abc") in made.hint
+    assert "elete" not in own.hint
+    assert own.hint.startswith("Give a GGUF file")

@@ -15,7 +15,7 @@ from typing import Literal
 
 import platformdirs
 
-from weighbridge.errors import ModelMissing, ModelUnknown
+from weighbridge.errors import ModelCorrupt, ModelMissing, ModelUnknown
 
 Role = Literal["generator", "encoder"]
 
@@ -105,6 +105,7 @@ def locate(name: str, role: Role) -> Path:
     Raises:
         ModelUnknown: neither a known name of this role nor an existing path.
         ModelMissing: known, but not pulled yet.
+        ModelCorrupt: a folder without a model of this role.
     """
     model = KNOWN_MODELS.get(name)
     if model is not None and model.role == role:
@@ -120,4 +121,20 @@ def locate(name: str, role: Role) -> Path:
             return path / "model.safetensors"
         if path.is_file():
             return path
+        if name and path.is_dir():
+            wanted = "config.json" if role == "generator" else "model.safetensors"
+            raise ModelCorrupt(name, f"the folder has no {wanted}")
     raise ModelUnknown(name, tuple(k for k, known in KNOWN_MODELS.items() if known.role == role))
+
+
+def say_remedy(error: ModelCorrupt) -> None:
+    """Let the error of a damaged file in our own cache say how to have the file anew."""
+    cache, path = cache_folder().resolve(), Path(error.path).resolve()
+    if not path.is_relative_to(cache):
+        return
+    match path.relative_to(cache).parts:
+        case ("models", name, *_):
+            folder = cache / "models" / name
+            error.hint = f"Delete {folder} and run: weighbridge model pull {name}"
+        case (kind, name, *_):
+            error.hint = f"Delete {cache / kind / name}; it is made again when it is needed."

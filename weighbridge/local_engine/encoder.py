@@ -18,6 +18,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from weighbridge.errors import ModelCorrupt
+from weighbridge.local_engine.catalogue import say_remedy
 from weighbridge.local_engine.tokenizer import read_tokenizer
 
 # all-MiniLM-L6-v2 was trained on 128 tokens. On the development tickets, windows of 128 read long
@@ -92,7 +93,9 @@ class Encoder:
             TypeError,
         ) as error:
             problem = f"not a sentence encoder ({type(error).__name__})"
-            raise ModelCorrupt(str(path), problem) from None
+            damage = ModelCorrupt(str(path), problem)
+            say_remedy(damage)
+            raise damage from None
         return encoder
 
     @torch.inference_mode()

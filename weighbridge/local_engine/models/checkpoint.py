@@ -15,6 +15,7 @@ from typing import Any
 from torch import Tensor
 
 from weighbridge.errors import EngineError, ModelCorrupt
+from weighbridge.local_engine.catalogue import say_remedy
 from weighbridge.local_engine.tokenizer import ByteTokenizer
 
 # Control tokens that end a turn or a text; a model's files name only one or two of its own.
@@ -83,13 +84,18 @@ def damage_named(path: Path) -> Iterator[None]:
         ModelCorrupt: in the place of any error that is not of our own tree.
     """
     try:
-        yield
-    except EngineError:
+        try:
+            yield
+        except EngineError:
+            raise
+        except KeyError as error:
+            raise ModelCorrupt(str(path), f"{str(error)[:80]} is missing") from None
+        except Exception as error:  # noqa: BLE001  # the libraries raise whatever the bytes lead to
+            problem = f"not a readable model ({type(error).__name__})"
+            raise ModelCorrupt(str(path), problem) from None
+    except ModelCorrupt as error:
+        say_remedy(error)
         raise
-    except KeyError as error:
-        raise ModelCorrupt(str(path), f"{str(error)[:80]} is missing") from None
-    except Exception as error:  # noqa: BLE001  # the libraries raise whatever the bytes lead them to
-        raise ModelCorrupt(str(path), f"not a readable model ({type(error).__name__})") from None
 
 
 def whole_number(path: Path, found: Mapping[str, Any], key: str, usual: int | None = None) -> int:
