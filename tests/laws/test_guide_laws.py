@@ -199,7 +199,7 @@ def test_label_prior_keeps_the_laws(data: st.DataObject, log_probs: dict[str, fl
 @given(priors)
 def test_label_prior_adds_up_to_the_prior_of_the_option(log_probs: dict[str, float]) -> None:
     """Along every tokenization, end of text included; so whole options are reweighted exactly."""
-    guide = guides.both(guides.choice(log_probs), guides.label_prior(log_probs)).bind(TOY)
+    guide = guides.both(guides.choice(list(log_probs)), guides.label_prior(log_probs)).bind(TOY)
     total = torch.tensor(list(log_probs.values())).logsumexp(0)
     for option, value in log_probs.items():
         for tokens in laws.spellings(option.encode(), TOY):
@@ -217,7 +217,7 @@ def test_label_prior_counts_in_a_sequence_too(
     log_probs: dict[str, float], second: list[str]
 ) -> None:
     """Ending an option costs what its end of text costs, although none is written."""
-    first = guides.both(guides.choice(log_probs), guides.label_prior(log_probs))
+    first = guides.both(guides.choice(list(log_probs)), guides.label_prior(log_probs))
     guide = guides.then(first, guides.literal("!")).bind(
         TableVocabulary([*TOY.token_bytes, b"!"], TOY.eos_ids)
     )

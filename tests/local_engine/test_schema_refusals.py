@@ -10,6 +10,7 @@ from jsonschema import Draft202012Validator
 
 from weighbridge.errors import SchemaRefused, TaskInvalid
 from weighbridge.local_engine import guides
+from weighbridge.local_engine.guides.grammar import JsonSchema
 from weighbridge.local_engine.vocabulary import TableVocabulary
 
 TOKENS = [bytes([byte]) for byte in range(0x20, 0x7F)]
@@ -26,7 +27,7 @@ DRAFT4 = {"$schema": "http://json-schema.org/draft-04/schema#"}
 
 def refusal(schema: Any) -> SchemaRefused:
     with pytest.raises(SchemaRefused) as caught:
-        guides.json_schema(schema).bind(VOCABULARY)
+        JsonSchema(schema).bind(VOCABULARY)  # `json_schema` takes nothing but objects and bools
     return caught.value
 
 

@@ -10,6 +10,8 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
+from weighbridge.local_engine.lazy import resolved
+
 # Read by libgomp when torch is loaded, so it must stand here, before any module imports torch. By
 # default a waiting thread spins for milliseconds, on a core that another process may want. Measured
 # in one run on two cores with one busy process beside: 0.65 s for a ticket instead of 1.3 s, 4 s to
@@ -63,7 +65,7 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    return resolved(f"{__name__}.{home}", name)
 
 
 def __dir__() -> list[str]:

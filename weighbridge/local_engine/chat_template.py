@@ -16,6 +16,7 @@ from datetime import datetime
 from typing import Literal, TypeAlias
 
 from weighbridge.errors import EngineError, ExtraMissing
+from weighbridge.local_engine.checks import check_text
 from weighbridge.local_engine.tokenizer import ByteTokenizer
 
 Role: TypeAlias = Literal["system", "user", "assistant"]
@@ -39,6 +40,7 @@ class Message:
         # A template writes roles as they are, so a free one could write control tokens.
         if self.role not in ("system", "user", "assistant"):
             raise ValueError("the role of a message is system, user or assistant")
+        check_text(self.content, "the content of a message")
 
 
 class ChatTemplate:

@@ -23,7 +23,7 @@ import torch
 
 from weighbridge.decision import Json
 from weighbridge.errors import EngineError, TaskInvalid
-from weighbridge.local_engine.guides.texts import encoded, listed
+from weighbridge.local_engine.checks import check_whole, distinct_texts, encoded
 from weighbridge.local_engine.scoring import Branch, ChoiceScores, Scores
 from weighbridge.local_engine.spellings import END_OF_TEXT, Text, has_spelling
 from weighbridge.local_engine.vocabulary import Vocabulary
@@ -117,8 +117,8 @@ class Posterior:
         Raises:
             ValueError: a negative count.
         """
-        if count < 0:
-            raise ValueError(f"count must be 0 or more, not {count}")
+        check_whole(count, "count", 0)
+        check_whole(seed, "seed")
         if count == 0:  # which torch refuses
             return []
         weights = torch.tensor([m.probability for m in self.members], dtype=torch.float64)
@@ -185,7 +185,7 @@ def of_texts(texts: Sequence[str]) -> FiniteLanguage:
     Raises:
         TaskInvalid: no texts, one twice, or one with half a surrogate pair.
     """
-    options = listed(texts)
+    options = distinct_texts(texts, "options")
     if not options:
         raise TaskInvalid("", "there is nothing to choose from")
     for place, text in enumerate(options):

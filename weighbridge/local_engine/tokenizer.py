@@ -22,6 +22,7 @@ from weighbridge.local_engine.byte_tables import (
     byte_tokens,
     sentencepiece_bytes,
 )
+from weighbridge.local_engine.checks import encoded, unwanted
 from weighbridge.local_engine.tokenizer_file import SpacePrefix, take_apart
 from weighbridge.local_engine.vocabulary import ByteIndex
 
@@ -122,6 +123,9 @@ class ByteTokenizer:
         Raises:
             EngineError: a slow tokenizer, or see `from_json`.
         """
+        if tokenizer is None or isinstance(tokenizer, str):
+            wanted = "a loaded tokenizer, such as AutoTokenizer.from_pretrained(name)"
+            raise unwanted("tokenizer", wanted, tokenizer)
         backend = getattr(tokenizer, "backend_tokenizer", None)
         if backend is None:
             kind = type(tokenizer).__name__
@@ -136,7 +140,11 @@ class ByteTokenizer:
 
         Some byte-level vocabularies lack single bytes, and the BPE model would drop those
         characters without a word; they are replaced by U+FFFD instead.
+
+        Raises:
+            TaskInvalid: half a surrogate pair is in the text.
         """
+        data = encoded(text, "/text")
         if self._is_sentencepiece:
             # There, a ▁ is a space. One that is in the text is spelled byte by byte.
             first, *rest = text.split(SPACE)
@@ -145,7 +153,7 @@ class ByteTokenizer:
                 ids += self._escaped_space
                 ids += self._encode(piece)
             return ids
-        if not self._missing_bytes.isdisjoint(text.encode()):
+        if not self._missing_bytes.isdisjoint(data):
             text = "".join(
                 c if self._missing_bytes.isdisjoint(c.encode()) else "\ufffd" for c in text
             )

@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Protocol
 
+from weighbridge.errors import TaskInvalid
+from weighbridge.local_engine.checks import check_whole, encoded, listed_values, unwanted
+
 
 class Vocabulary(Protocol):
     """The tokens of a model, in the width of its logits."""
@@ -30,7 +33,11 @@ class Vocabulary(Protocol):
         ...
 
     def encode(self, text: str) -> list[int]:
-        """The canonical spelling of plain text; never a control token."""
+        """The canonical spelling of plain text; never a control token.
+
+        Raises:
+            TaskInvalid: half a surrogate pair is in the text.
+        """
         ...
 
     def starting_with(self, prefix: bytes) -> list[int]:
@@ -103,6 +110,7 @@ class TableVocabulary:
 
     Raises:
         ValueError: no end-of-text token, or one that is no id.
+        TypeError: tokens that are no bytes: a text would not say how it is encoded.
 
     >>> words = TableVocabulary([b"bug", b"b", b"u", b"g", b""], eos_ids={4})
     >>> words.encode("bugbu")
@@ -110,6 +118,11 @@ class TableVocabulary:
     """
 
     def __init__(self, tokens: Sequence[bytes], eos_ids: set[int] | frozenset[int]) -> None:
+        for place, token in enumerate(listed_values(tokens, "tokens", "bytes")):
+            if not isinstance(token, bytes):
+                raise unwanted(f"token {place}", "bytes (b'…')", token)
+        for end in listed_values(eos_ids, "eos_ids", "token ids"):
+            check_whole(end, "an id in eos_ids")
         if not eos_ids or not all(0 <= i < len(tokens) for i in eos_ids):
             raise ValueError("eos_ids must name at least one of the tokens")
         self.token_bytes, self.eos_ids = tuple(tokens), frozenset(eos_ids)
@@ -124,13 +137,13 @@ class TableVocabulary:
         """Longest token first, from the left.
 
         Raises:
-            ValueError: no token fits somewhere.
+            TaskInvalid: no token fits somewhere, or half a surrogate pair is in the text.
         """
-        data, at, ids = text.encode(), 0, list[int]()
+        data, at, ids = encoded(text, "/text"), 0, list[int]()
         while at < len(data):
             best = self._words.longest_at(data, at)
             if best is None:
-                raise ValueError("the vocabulary cannot spell the text")
+                raise TaskInvalid("/text", "the vocabulary cannot spell it")
             ids.append(best)
             at += len(self.token_bytes[best])
         return ids

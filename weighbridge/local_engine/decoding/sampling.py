@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from weighbridge.local_engine.checks import check_kind, check_number, check_whole
 from weighbridge.local_engine.guides.protocol import Guide, State
 from weighbridge.local_engine.vocabulary import Vocabulary
 
@@ -35,6 +36,7 @@ class Sampling:
 
     Raises:
         ValueError: a number outside its range.
+        TypeError: no number.
     """
 
     temperature: float = 0.0
@@ -45,10 +47,14 @@ class Sampling:
     prefer_long: bool = False
 
     def __post_init__(self) -> None:
+        for name in ("temperature", "top_p", "min_p"):
+            check_number(getattr(self, name), name)
+        check_whole(self.seed, "seed")
+        check_kind(self.prefer_long, bool, "prefer_long", "True or False")
+        if self.top_k is not None:
+            check_whole(self.top_k, "top_k", 1)
         if not 0.0 <= self.temperature < float("inf"):
             raise ValueError(f"temperature must be 0 or more, not {self.temperature}")
-        if self.top_k is not None and self.top_k < 1:
-            raise ValueError(f"top_k must be 1 or more, not {self.top_k}")
         if not 0.0 < self.top_p <= 1.0:
             raise ValueError(f"top_p must be above 0 and at most 1, not {self.top_p}")
         if not 0.0 <= self.min_p <= 1.0:

@@ -6,8 +6,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
+
+from weighbridge.local_engine.lazy import resolved
 
 if TYPE_CHECKING:
     from weighbridge.local_engine.guides.chain import then as then
@@ -66,7 +67,7 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    return resolved(f"{__name__}.{home}", name)
 
 
 def __dir__() -> list[str]:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from weighbridge.errors import TaskInvalid
 from weighbridge.local_engine.guides.lexicon import Lexicon
-from weighbridge.local_engine.guides.protocol import Guide, Spec, State
+from weighbridge.local_engine.guides.protocol import Guide, Spec, State, check_spec
 from weighbridge.local_engine.guides.texts import Texts
 from weighbridge.local_engine.vocabulary import Vocabulary
 
@@ -31,7 +31,12 @@ def then(*parts: Spec) -> Spec:
 
     Raises:
         TaskInvalid: there are no parts.
+        TypeError: a part is no guide; a list of parts is given as `then(*parts)`.
     """
+    for place, part in enumerate(parts):
+        if isinstance(part, list | tuple):
+            raise TypeError("then takes its parts one by one: then(*parts)")
+        check_spec(part, f"part {place} of then")
     if not parts:
         raise TaskInvalid("", "there are no parts to write one after the other")
     fused: list[Spec] = []

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from weighbridge.local_engine.guides.lexicon import Lexicon
 from weighbridge.local_engine.guides.logit_bias import soft
-from weighbridge.local_engine.guides.protocol import Guide, Spec, State
+from weighbridge.local_engine.guides.protocol import Guide, Spec, State, check_spec
 from weighbridge.local_engine.vocabulary import Vocabulary
 
 Pair: TypeAlias = tuple[State, State]
@@ -29,6 +29,8 @@ def both(first: Spec, second: Spec) -> Conjunction:
     >>> guide.bias(guide.init())
     tensor([-inf, 0., -inf, -inf])
     """
+    check_spec(first, "the first guide of both")
+    check_spec(second, "the second guide of both")
     return Conjunction(first, second)
 
 

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from weighbridge.errors import TaskInvalid
+from weighbridge.local_engine.checks import check_whole, encoded
 from weighbridge.local_engine.guides.lexicon import Lexicon
 from weighbridge.local_engine.guides.spelled import spelling
-from weighbridge.local_engine.guides.texts import encoded, refuse_unspellable
+from weighbridge.local_engine.guides.texts import refuse_unspellable
 from weighbridge.local_engine.vocabulary import Vocabulary
 
 _KEPT_STATES = 256
@@ -29,7 +30,8 @@ def free(stop: str, max_tokens: int | None = None) -> FreeText:
     Args:
         stop: where the free text ends.
         max_tokens: after so many tokens nothing but the rest of the stop string may come, so what
-            follows is always reached; the cut can fall within a character. None: no limit.
+            follows is always reached; the cut can fall within a character. 0: the stop string
+            alone. None: no limit.
 
     Raises:
         TaskInvalid: an empty stop string, or a negative limit.
@@ -47,7 +49,10 @@ class FreeText:
     def __post_init__(self) -> None:
         if not encoded(self.stop, "/stop"):
             raise TaskInvalid("/stop", "an empty stop string stops nothing")
-        if self.max_tokens is not None and self.max_tokens < 0:
+        if self.max_tokens is None:
+            return
+        check_whole(self.max_tokens, "max_tokens")
+        if self.max_tokens < 0:
             raise TaskInvalid("/max_tokens", "must be 0 or more")
 
     def bind(self, vocabulary: Vocabulary) -> FreeTextGuide:

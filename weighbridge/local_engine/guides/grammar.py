@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from weighbridge.errors import TaskInvalid
+from weighbridge.local_engine.checks import check_text, encoded, unwanted
 from weighbridge.local_engine.guides.engine_grammar import Uncompilable, compiled
 from weighbridge.local_engine.guides.grammar_guide import GrammarGuide
 from weighbridge.local_engine.guides.grammar_tables import tables_of
-from weighbridge.local_engine.guides.lowering.patterns import Untranslatable, translated
+from weighbridge.local_engine.guides.regex_text import engine_grammar, refusal
 from weighbridge.local_engine.guides.schema_grammar import schema_matcher, written
-from weighbridge.local_engine.guides.texts import encoded
 from weighbridge.local_engine.vocabulary import Vocabulary
 
 # Outside of texts, patterns and comments: a control token, or another grammar.
@@ -27,7 +27,6 @@ _OUTSIDE = re.compile(
     r'"(?:\\.|[^"\\\n])*"|/(?!/)(?:\\.|[^/\\\n])+/|//[^\n]*|#[^\n]*|(?P<token><[^>\s]+>)'
     r"|(?P<json>%json\s*)"
 )
-_FLAGS = re.compile(r"\(\?([is]+)\)")
 
 
 def json_schema(schema: Mapping[str, Any] | bool) -> JsonSchema:
@@ -39,6 +38,8 @@ def json_schema(schema: Mapping[str, Any] | bool) -> JsonSchema:
     >>> json_schema({"enum": ["bug", "billing"]})
     JsonSchema(schema={'enum': ['bug', 'billing']})
     """
+    if not isinstance(schema, Mapping | bool):
+        raise unwanted("schema", f"a mapping, True or False{_reading(schema)}", schema)
     return JsonSchema(schema)
 
 
@@ -51,6 +52,7 @@ def regex(pattern: str) -> Regex:
     >>> regex(r"[A-Z]{2}-\d{4}").pattern
     '[A-Z]{2}-\\d{4}'
     """
+    check_text(pattern, "pattern")
     return Regex(pattern)
 
 
@@ -61,6 +63,7 @@ def lark(text: str) -> Lark:
     for numbers that are infinite to most readers (`1e999`). Control tokens (`<|im_end|>`, `<[2]>`)
     are refused: no guide may ask for them.
     """
+    check_text(text, "a grammar")
     return Lark(text)
 
 
@@ -70,6 +73,7 @@ def gbnf(text: str) -> Gbnf:
     >>> gbnf('root ::= "a" | "b"').text
     'root ::= "a" | "b"'
     """
+    check_text(text, "a grammar")
     return Gbnf(text)
 
 
@@ -102,16 +106,10 @@ class Regex:
         Raises:
             TaskInvalid: no such expression, or none that matches anything but the empty text.
         """
-        encoded(self.pattern, "/pattern")
-        flags = _FLAGS.match(self.pattern)
-        rest = self.pattern[flags.end() :] if flags else self.pattern
         try:
-            pattern = translated(rest, dot_is_any=flags is not None and "s" in flags[1])
-        except Untranslatable as reason:
-            raise TaskInvalid("/pattern", str(reason)) from None
-        if flags and "i" in flags[1]:
-            pattern = f"(?i:{pattern})"
-        return _bound(f"start: /(?:{pattern})/", vocabulary, "regex", "/pattern")
+            return _bound(engine_grammar(self.pattern), vocabulary, "regex")
+        except Uncompilable as error:
+            raise refusal(self.pattern, error.problem) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +125,7 @@ class Lark:
             TaskInvalid: no such grammar, or it describes no answer.
             SchemaRefused: a schema in it cannot be enforced.
         """
-        return _bound(_prepared(self.text), vocabulary, "lark", "/text")
+        return _bound_text(_prepared(self.text), vocabulary, "lark")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,26 +148,39 @@ class Gbnf:
         except Exception as error:  # noqa: BLE001  # the converter raises whatever it meets
             problem = str(error).partition("\n")[0]
             raise TaskInvalid("/text", f"no GBNF: {problem}") from None
-        return _bound(converted, vocabulary, "gbnf", "/text")
+        return _bound_text(converted, vocabulary, "gbnf")
 
 
-def _bound(text: str, vocabulary: Vocabulary, name: str, pointer: str) -> GrammarGuide:
+def _bound(text: str, vocabulary: Vocabulary, name: str) -> GrammarGuide:
     """The guide of a grammar in the engine's own Lark.
 
     Args:
         text: the grammar.
         vocabulary: of the model.
         name: of the guide, for messages.
-        pointer: to what the user wrote, for messages.
 
     Raises:
-        TaskInvalid: it describes no answer.
+        Uncompilable: the engine does not take it, or it describes no answer.
     """
+    return GrammarGuide(compiled(text, tables_of(vocabulary).tokenizer), vocabulary, name)
+
+
+def _bound_text(text: str, vocabulary: Vocabulary, name: str) -> GrammarGuide:
+    """The same, of a grammar that the user wrote; raises `TaskInvalid`."""
     try:
-        matcher = compiled(text, tables_of(vocabulary).tokenizer)
+        return _bound(text, vocabulary, name)
     except Uncompilable as error:
-        raise TaskInvalid(pointer, error.problem) from None
-    return GrammarGuide(matcher, vocabulary, name)
+        raise TaskInvalid("/text", error.problem) from None
+
+
+def _reading(schema: object) -> str:
+    """How to come by a schema from what is often given in its place."""
+    if isinstance(schema, str | bytes):
+        return " (json.loads makes one of a text)"
+    if hasattr(schema, "model_json_schema"):
+        name = schema.__name__ if isinstance(schema, type) else type(schema).__name__
+        return f" ({name}.model_json_schema() is one)"
+    return ""
 
 
 def _prepared(text: str) -> str:

@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 
 from weighbridge.errors import TaskInvalid
+from weighbridge.local_engine.checks import encoded, pairs
 from weighbridge.local_engine.guides.byte_language import SortedTexts
 from weighbridge.local_engine.guides.lexicon import Lexicon
 from weighbridge.local_engine.guides.logit_bias import check_value
-from weighbridge.local_engine.guides.texts import encoded, refuse_unspellable
+from weighbridge.local_engine.guides.texts import refuse_unspellable
 from weighbridge.local_engine.vocabulary import Vocabulary
 
 # A range of the sorted texts that go on from here or end here, and how many bytes are spelled.
@@ -30,7 +31,8 @@ _KEPT_STATES = 256
 def label_prior(log_probs: Mapping[str, float]) -> LabelPrior:
     """Reweight the texts of a choice, softly.
 
-    Meant for `both(choice(labels), label_prior(log_probs))`. A token's bias is the log of the share
+    Meant for `both(choice(labels), label_prior(log_probs))`: by itself it demands nothing, and the
+    engine refuses to write with it alone. A token's bias is the log of the share
     of the prior that it keeps: log Σ over the options still open after it, minus log Σ over those
     open before; end of text counts as a token. Along any spelling of an option the biases add up to
     its normalised log prior, so the score of an option is the model's log-probability plus that.
@@ -43,7 +45,7 @@ def label_prior(log_probs: Mapping[str, float]) -> LabelPrior:
     Raises:
         TaskInvalid: a value that is NaN, +inf or above 1e30, or no option that is not banned.
     """
-    return LabelPrior(tuple(log_probs.items()))
+    return LabelPrior(pairs(log_probs, "log_probs", str, "texts"))
 
 
 @dataclass(frozen=True, slots=True)

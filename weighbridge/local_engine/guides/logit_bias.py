@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Integral
 
 from torch import Tensor
 
 from weighbridge.errors import TaskInvalid
+from weighbridge.local_engine.checks import encoded, pairs
 from weighbridge.local_engine.guides.lexicon import Lexicon
 from weighbridge.local_engine.guides.spelled import whole_spelling
-from weighbridge.local_engine.guides.texts import encoded
 from weighbridge.local_engine.vocabulary import Vocabulary
 
 _LARGEST = 1e30  # of a bias; anything may be subtracted, down to a ban
@@ -36,7 +37,10 @@ def soft(
     >>> soft(by_id={7: -100.0}).by_id
     ((7, -100.0),)
     """
-    return LogitBias(tuple((by_id or {}).items()), tuple((by_text or {}).items()))
+    return LogitBias(
+        pairs(by_id, "by_id", Integral, "token ids (texts go into by_text)"),
+        pairs(by_text, "by_text", str, "texts"),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from operator import index
 from typing import TypeAlias
 
 from torch import Tensor
 
 from weighbridge.errors import EngineError
+from weighbridge.local_engine.checks import check_whole, listed_values, unwanted
 from weighbridge.local_engine.guides.lexicon import Lexicon
 from weighbridge.local_engine.vocabulary import Vocabulary
 
 Ids: TypeAlias = tuple[int, ...]
 
 _KEPT_STATES = 256
+_ANSWER = "what the function of `allowed` returns"
 
 
 def allowed(function: Callable[[Ids], Iterable[int]]) -> Permitted:
@@ -33,6 +34,8 @@ def allowed(function: Callable[[Ids], Iterable[int]]) -> Permitted:
     >>> guide.bias(guide.init())
     tensor([0., 0., -inf])
     """
+    if not callable(function):
+        raise unwanted("function", "a function from the ids so far to those permitted", function)
     return Permitted(function)
 
 
@@ -90,7 +93,10 @@ class PermittedGuide:
         """The permitted tokens that spell something, and whether the answer may end."""
         if state and state[-1] in self._lexicon.eos_ids:
             return (), True
-        answer = {index(token) for token in self._function(state)}
+        answer = set[int]()
+        for token in listed_values(self._function(state), _ANSWER, "token ids"):
+            check_whole(token, f"a token id in {_ANSWER}")
+            answer.add(int(token))
         for token in answer:
             if not 0 <= token < self._lexicon.vocab_size:
                 problem = f"which is no token: there are {self._lexicon.vocab_size}"

@@ -23,6 +23,7 @@ from typing import Any, Protocol, TypeAlias
 
 from torch import Tensor
 
+from weighbridge.local_engine.checks import unwanted
 from weighbridge.local_engine.vocabulary import Vocabulary
 
 State: TypeAlias = Any  # each guide's own; opaque to everybody else
@@ -78,3 +79,18 @@ class Spec(Protocol):
             TaskInvalid: a grammar, regular expression or list that describes no answer.
         """
         ...
+
+
+def check_spec(spec: object, name: str) -> None:
+    """See that something can be bound to a vocabulary.
+
+    Args:
+        spec: anything; a class is no guide, and neither is a list of them.
+        name: of the argument.
+
+    Raises:
+        TypeError: it cannot.
+    """
+    if isinstance(spec, type) or not callable(getattr(spec, "bind", None)):
+        wanted = "made by a function of `weighbridge.local_engine.guides`"
+        raise unwanted(name, wanted, spec)

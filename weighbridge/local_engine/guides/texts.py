@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from weighbridge.errors import TaskInvalid
+from weighbridge.local_engine.checks import check_kind, check_text, distinct_texts, encoded
 from weighbridge.local_engine.guides.byte_language import ByteLanguage
 from weighbridge.local_engine.guides.lexicon import Lexicon
 from weighbridge.local_engine.guides.spelled import SpelledGuide
@@ -57,6 +58,7 @@ def literal(text: str) -> Texts:
     >>> literal("Answer: ").parts
     (('Answer: ',),)
     """
+    check_text(text, "a literal")
     return Texts(((text,),))
 
 
@@ -73,11 +75,17 @@ def choice(options: Iterable[str]) -> Texts:
     >>> choice(["bug", "bugfix"]).parts
     (('bug', 'bugfix'),)
     """
-    return Texts((listed(options),))
+    return Texts((distinct_texts(options, "options"),))
 
 
 def finite(language: FiniteLanguage) -> Texts:
-    """Every string of a finite language; the product of its choices is never listed."""
+    """Every string of a finite language; the product of its choices is never listed.
+
+    Raises:
+        TaskInvalid: None, which is what `weighbridge.schemas.finite.language` makes of a schema
+            whose answers it cannot list.
+    """
+    check_language(language)
     return Texts(
         tuple(
             (part.text,)
@@ -88,28 +96,18 @@ def finite(language: FiniteLanguage) -> Texts:
     )
 
 
-def listed(options: Iterable[str]) -> tuple[str, ...]:
-    """The options of a choice; all different, else raises like `choice`."""
-    if isinstance(options, str):
-        raise TypeError("options must be a list of texts, not one text")
-    texts = tuple(options)
-    places: dict[str, int] = {}
-    for place, text in enumerate(texts):
-        if places.setdefault(text, place) != place:
-            raise TaskInvalid(f"/{place}", f"is the same option as /{places[text]}")
-    return texts
-
-
-def encoded(text: str, pointer: str) -> bytes:
-    """The bytes of a text.
-
-    Raises:
-        TaskInvalid: half a surrogate pair is in it.
-    """
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        raise TaskInvalid(pointer, "holds half a surrogate pair, which is no text") from None
+def check_language(language: object) -> None:
+    """See that something is a finite language; raises like `finite`."""
+    if language is None:
+        raise TaskInvalid(
+            "/language",
+            "is None: `language(schema)` found no answers to list, since the schema is not finite, "
+            "has too many or none",
+            "Bound the schema (enum, const, boolean, required, additionalProperties: false), or "
+            "write one answer with guides.json_schema(schema).",
+        )
+    wanted = "a finite language, as weighbridge.schemas.finite.language(schema) makes one"
+    check_kind(language, FiniteLanguage, "language", wanted)
 
 
 def refuse_unspellable(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 import torch
 
@@ -59,7 +60,10 @@ def precision_for(device: str, wanted: Precision | None = None) -> Precision:
 
     Raises:
         EngineError: a precision that is slow or wrong on this device.
+        ValueError: there is no such precision.
     """
+    if wanted is not None and wanted not in get_args(Precision):
+        raise ValueError(f"precision must be {', '.join(get_args(Precision))} or None")
     usual: Precision = "int8" if device == "cpu" else "bfloat16"
     if wanted == "bfloat16" and device == "cpu":
         # Without AMX or AVX-512 BF16 it runs six times slower than float32, and never better.

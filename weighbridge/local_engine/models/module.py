@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from weighbridge.errors import ContextTooLong, EngineError
+from weighbridge.local_engine.checks import check_whole, unwanted
 from weighbridge.local_engine.models.tree import chain_length, leaf_paths
 
 _BATCH_TOKENS = 2048  # of a batch of paths: bounds the logits, which are wide
@@ -44,7 +45,9 @@ class ModuleModel:
         fingerprint: of weights and precision; None hashes the parameters when it is asked for.
 
     Raises:
-        EngineError: the module returns something else, or a token changes what came before it.
+        EngineError: the module cannot read its tokens, returns something else or NaN, or a token
+            changes what came before it.
+        ValueError, TypeError: an argument outside its range, or of another kind.
     """
 
     def __init__(
@@ -55,6 +58,10 @@ class ModuleModel:
         *,
         fingerprint: str | None = None,
     ) -> None:
+        if not callable(module):
+            raise unwanted("module", "a torch module or a function from ids to logits", module)
+        check_whole(vocab_size, "vocab_size", 1)
+        check_whole(max_positions, "max_positions", 1)
         self._module, self._fingerprint = module, fingerprint
         self.vocab_size, self.max_positions = vocab_size, max_positions
         self._device = torch.device("cpu")
@@ -106,6 +113,9 @@ class ModuleModel:
         found = self._module(texts.to(self._device))
         logits: Tensor = getattr(found, "logits", found)
         wanted = *texts.shape, self.vocab_size
+        if not isinstance(logits, Tensor):
+            kind = type(logits).__name__
+            raise EngineError(f"the module returned {kind}, wanted logits {wanted} as a tensor")
         if tuple(logits.shape) != wanted:
             raise EngineError(f"the module returned {tuple(logits.shape)}, wanted logits {wanted}")
         return logits
@@ -116,7 +126,14 @@ class ModuleModel:
         generator = torch.Generator().manual_seed(0)
         length = min(4, self.max_positions)
         texts = torch.randint(self.vocab_size, (2, length), generator=generator)
-        whole = self._logits(texts)
+        texts[0, 0] = self.vocab_size - 1  # where the module knows fewer tokens, it fails here
+        try:
+            whole = self._logits(texts)
+        except IndexError as error:
+            problem = f"the module cannot read the ids 0 to {self.vocab_size - 1}: {error}"
+            raise EngineError(f"{problem}; is vocab_size right?") from error
+        if bool(whole.isnan().any()):
+            raise EngineError("the module returns NaN: its weights are damaged or not loaded")
         for end in range(1, length):
             if not agree(self._logits(texts[:, :end]), whole[:, :end]):
                 raise EngineError("the module is not causal: a token changes what came before it")

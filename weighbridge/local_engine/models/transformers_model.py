@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from weighbridge.errors import ContextTooLong, EngineError
+from weighbridge.local_engine.checks import check_whole, unwanted
 from weighbridge.local_engine.models.module import (
     ModuleModel,
     TokenCache,
@@ -72,11 +73,17 @@ class TransformersModel:
 
     Raises:
         EngineError: no causal model, or one whose config names no longest sequence.
+        TypeError: no model of `transformers`, such as the name of one.
     """
 
     def __init__(
         self, model: Any, *, max_positions: int | None = None, fingerprint: str | None = None
     ) -> None:
+        if not hasattr(model, "config") or not hasattr(model, "get_output_embeddings"):
+            wanted = "a loaded model, such as AutoModelForCausalLM.from_pretrained(name)"
+            raise unwanted("model", wanted, model)
+        if max_positions is not None:
+            check_whole(max_positions, "max_positions", 1)
         self._model, self._fingerprint = model.eval(), fingerprint
         config = model.config.get_text_config()
         limit = max_positions or getattr(config, "max_position_embeddings", None)
