@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+import weighbridge.cli.explain as explain_module
 from weighbridge.config import build_task
 from weighbridge.local_engine.picture import drawing
 from weighbridge.schemas.ticket import Ticket
@@ -190,6 +191,10 @@ def test_existing_file_is_overwritten_on_demand_alone(explain, home):
         (("--html", "none/a.html"), "cannot be written"),
         (("--html", ".", "--force"), "cannot be written"),
         (("--html", "a", "--png", "a"), "same file"),
+        (("--html", "why.pdf"), "ends in .html"),
+        (("--png", "why.jpg"), "ends in .png"),
+        (("--png", "why"), "ends in .png"),
+        (("--html", f"{'a' * 300}.html"), "cannot be written"),
         (("--temperature", "inf"), "temperature"),
         (("--temperature", "nan"), "temperature"),
         (("--max-tokens", "0"), "max-tokens"),
@@ -240,7 +245,7 @@ def test_guide_that_describes_no_answer_fails(explain, arguments):
 def test_unknown_model_names_the_known_ones(cli):
     ran = cli("explain", TEXT, "--model", "smollm3")
     assert (ran.code, ran.out) == (1, "")
-    assert "hint:  Known models: " in ran.err
+    assert "hint:  Did you mean smollm2-135m? Known models: " in ran.err
 
 
 def test_image_without_matplotlib_says_what_to_install(explain, home, monkeypatch):
@@ -265,3 +270,68 @@ def test_disk_that_fills_up_leaves_nothing_half_written(explain, home, monkeypat
     assert "No space left" in ran.err
     assert (home / "a.html").read_text() == "mine"
     assert len(list(home.iterdir())) == 2
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="there is no such file system here")
+@pytest.mark.parametrize("option", ["html", "png"])
+def test_folder_that_takes_no_file_is_found_before_the_model_runs(cli, option):
+    """The model is not even there; and no file is left anywhere."""
+    ran = cli("explain", TEXT, f"--{option}", f"/proc/self/a.{option}", "--model", "nothing.gguf")
+    assert ran.code == 2
+    assert f"/proc/self/a.{option} cannot be written" in ran.err
+
+
+def test_ending_may_be_in_capitals(explain, home):
+    assert explain(TEXT, "--html", "A.HTM").code == 0
+    assert (home / "A.HTM").is_file()
+
+
+def test_path_of_a_model_that_is_not_there_is_called_one(cli):
+    ran = cli("explain", TEXT, "--model", "./nothing.gguf")
+    assert "no such file or folder: './nothing.gguf'" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--regex", "[a-"), "no regular expression"),
+        (("--regex", "(a"), "no regular expression"),
+        (("--choice", "a,b,a"), "is the same option as /0"),
+        (("--schema", "none.json"), "cannot be read"),
+        (("--temperature", "inf"), "must be a finite number"),
+    ],
+)
+def test_arguments_are_looked_at_before_torch_is_loaded(cli, monkeypatch, arguments, said):
+    """Its import takes seconds, in which nobody learns anything."""
+    monkeypatch.setattr(explain_module, "_question", lambda *_: pytest.fail("torch comes next"))
+    ran = cli("explain", TEXT, *arguments)
+    assert ran.code in {1, 2}
+    assert said in ran.err
+
+
+def test_waiting_is_said_where_somebody_watches(explain, monkeypatch):
+    """Which part of the work it is, and in the end how far the answer has come."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    told = explain(TEXT, "--choice", "bug, billing").err
+    assert "reading the weights" in told
+    assert re.search(r"writing the answer: token \d+", told)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "place"),
+    [
+        (("explain", TEXT), "weighbridge.cli.explain.load_settings"),
+        (("model", "pull"), "weighbridge.cli.model.is_pulled"),
+        (("providers", "list"), "weighbridge.cli.providers.load_settings"),
+    ],
+)
+def test_stopped_command_claims_nothing_about_decisions(cli, monkeypatch, arguments, place):
+    """Only triage keeps any."""
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(place, stop)
+    ran = cli(*arguments)
+    assert (ran.code, ran.err) == (130, "Stopped.\n")

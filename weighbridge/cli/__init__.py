@@ -24,7 +24,8 @@ class _Commands(TyperGroup):
         except WeighbridgeError as error:
             raise typer.Exit(report_error(error)) from None
         except KeyboardInterrupt:
-            stderr().print("Stopped. What was decided is kept.")
+            is_triage = ctx.invoked_subcommand == "triage"
+            stderr().print("Stopped. What was decided is kept." if is_triage else "Stopped.")
             raise typer.Exit(EXIT_INTERRUPTED) from None
         except BrokenPipeError:
             # The reader went away, as `head` does. Nothing more can be said, not even at exit.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,15 +16,19 @@ from weighbridge.cli.options import ConfigOption, JsonOption
 from weighbridge.cli.output import print_json, stderr, stdout, usage
 from weighbridge.config import build_task
 from weighbridge.errors import ExtraMissing, JsonInvalid
+from weighbridge.local_engine.checks import distinct_texts
+from weighbridge.local_engine.guides.regex_text import check_pattern
+from weighbridge.local_engine.picture.whole_file import check_writable
 from weighbridge.schemas.strict_json import loads
 from weighbridge.schemas.ticket import Ticket
 from weighbridge.settings import LocalSettings, Settings, load_settings
 
 if TYPE_CHECKING:
     from weighbridge.local_engine.decoding.sampling import Sampling
-    from weighbridge.local_engine.engine import Engine, PromptLike
+    from weighbridge.local_engine.engine import Engine
     from weighbridge.local_engine.guides.protocol import Spec
     from weighbridge.local_engine.picture.explanation import Explanation
+    from weighbridge.local_engine.prompts import PromptLike
 
 
 def explain(
@@ -45,7 +51,9 @@ def explain(
         str | None, typer.Option(help="Instead of the configured one: a known name or a GGUF file.")
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Also write a page to this file.")] = None,
-    png: Annotated[Path | None, typer.Option(help="Also write an image to this file.")] = None,
+    png: Annotated[
+        Path | None, typer.Option(help="Also write an image to this file; needs the extra [plot].")
+    ] = None,
     force: Annotated[bool, typer.Option(help="Overwrite existing files.")] = False,
     as_json: JsonOption = False,
     config: ConfigOption = None,
@@ -55,25 +63,29 @@ def explain(
     The text is a ticket in triage's own prompt; with --choice, --schema or --regex it is all that
     the model reads. The local engine answers alone, without the label prior.
     """
-    _check_files([path for path in (html, png) if path is not None], force=force)
-    if png is not None and importlib.util.find_spec("matplotlib") is None:
-        raise ExtraMissing("plot", "matplotlib")
+    # All that can be wrong without torch comes first: to import it takes seconds.
+    _check_files(html, png, force=force)
     if sum((choice is not None, schema is not None, regex is not None, free)) > 1:
         usage("--choice, --schema, --regex and --free exclude each other")
+    if not math.isfinite(temperature):
+        usage(f"--temperature must be a finite number, not {temperature}")
+    wanted = _wanted(choice, schema, regex, free=free)
     settings = load_settings(config)
     local = _local(settings, model)
     ticket = _ticket(text)
     _check_engine(local)
-    question = _question(settings, ticket, choice, schema, regex, free=free)
-    sampling = _sampling(temperature, seed)
+    question = _question(settings, ticket, wanted)
     with stderr().status("reading the weights"):
         engine = _engine(local)
-    with stderr().status("writing the answer"):
+    prompt = _prompt(engine, question, local.max_ticket_tokens)
+    with stderr().status("reading the prompt") as status:
+        steps = itertools.count(1)
         explanation = engine.explain(
-            _prompt(engine, question, local.max_ticket_tokens),
+            prompt,
             question.guide,
-            sampling=sampling,
+            sampling=_sampling(temperature, seed),
             max_tokens=max_tokens,
+            on_step=lambda *_: status.update(f"writing the answer: token {next(steps)}"),
         )
     if question.guide_name:
         explanation = replace(explanation, guide=question.guide_name)
@@ -82,6 +94,29 @@ def explain(
     else:
         stdout().print(explanation)
     _write(explanation, html, png)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    """What the command line says of the answer, one at most; nothing means triage's answers."""
+
+    choice: tuple[str, ...] | None = None
+    schema: dict[str, Any] | bool | None = None
+    regex: str | None = None
+    free: bool = False
+
+
+def _wanted(choice: str | None, schema: Path | None, regex: str | None, *, free: bool) -> _Wanted:
+    if choice is not None:
+        options = [option.strip() for option in choice.split(",")]
+        if not all(options):
+            usage("--choice has an empty text; separate the texts by one comma each")
+        return _Wanted(choice=distinct_texts(options, "--choice"))
+    if schema is not None:
+        return _Wanted(schema=_read_schema(schema))
+    if regex is not None:
+        check_pattern(regex)
+    return _Wanted(regex=regex, free=free)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,29 +136,18 @@ class _Question:
     guide_name: str = ""
 
 
-def _question(
-    settings: Settings,
-    ticket: Ticket,
-    choice: str | None,
-    schema: Path | None,
-    regex: str | None,
-    *,
-    free: bool,
-) -> _Question:
+def _question(settings: Settings, ticket: Ticket, wanted: _Wanted) -> _Question:
     from weighbridge.local_engine import guides
 
-    if choice is not None:
-        options = [option.strip() for option in choice.split(",")]
-        if not all(options):
-            usage("--choice has an empty text; separate the texts by one comma each")
-        return _alone(ticket, guides.choice(options))
-    if schema is not None:
-        return _alone(ticket, guides.json_schema(_read_schema(schema)))
-    if regex is not None:
-        return _alone(ticket, guides.regex(regex))
+    if wanted.choice is not None:
+        return _alone(ticket, guides.choice(wanted.choice))
+    if wanted.schema is not None:
+        return _alone(ticket, guides.json_schema(wanted.schema))
+    if wanted.regex is not None:
+        return _alone(ticket, guides.regex(wanted.regex))
     task = build_task(settings)
     prompt = task.prompt(ticket)
-    if free:
+    if wanted.free:
         return _Question(system=prompt.system, user=prompt.user, guide=None)
     assert task.language is not None  # the answers of the built-in task can be listed
     guide = guides.finite(task.language)
@@ -158,10 +182,7 @@ def _local(settings: Settings, model: str | None) -> LocalSettings:
 def _sampling(temperature: float, seed: int) -> Sampling:
     from weighbridge.local_engine.decoding.sampling import Sampling
 
-    try:
-        return Sampling(temperature=temperature, seed=seed)
-    except ValueError as error:
-        usage(str(error))
+    return Sampling(temperature=temperature, seed=seed)
 
 
 def _check_engine(local: LocalSettings) -> None:
@@ -195,15 +216,29 @@ def _prompt(engine: Engine, question: _Question, max_ticket_tokens: int) -> Prom
     return [*before, *ticket, *engine.chat.after_user(question.system)]
 
 
-def _check_files(paths: list[Path], *, force: bool) -> None:
+def _check_files(html: Path | None, png: Path | None, *, force: bool) -> None:
     """Everything that can be known of the files before the model has worked for them."""
-    for path in paths:
+    if html is not None and png is not None and html.absolute() == png.absolute():
+        usage("--html and --png name the same file")
+    for option, path, endings in (("--html", html, (".html", ".htm")), ("--png", png, (".png",))):
+        if path is not None:
+            _check_file(option, path, endings, force=force)
+    if png is not None and importlib.util.find_spec("matplotlib") is None:
+        raise ExtraMissing("plot", "matplotlib")
+
+
+def _check_file(option: str, path: Path, endings: tuple[str, ...], *, force: bool) -> None:
+    try:
         if path.exists() and not force:
             usage(f"{path} exists; --force overwrites it")
         if not path.absolute().parent.is_dir():
             usage(f"{path} cannot be written: there is no such folder")
-    if len(paths) > len({path.absolute() for path in paths}):
-        usage("--html and --png name the same file")
+        check_writable(path)
+        is_file = path.is_file() or not path.exists()  # a device may be called anything
+    except OSError as error:
+        usage(f"{path} cannot be written: {error.strerror}")
+    if is_file and path.suffix.lower() not in endings:
+        usage(f"{option} writes a file that ends in {endings[0]}, not {path.name!r}")
 
 
 def _write(explanation: Explanation, html: Path | None, png: Path | None) -> None:
