@@ -10,8 +10,10 @@
 PYTHON ?= python3
 TORCH_INDEX_URL ?=
 VENV := .venv
+# Whatever else lies in the folder is nobody's business.
+CODE := weighbridge tests bench
 BIN := $(VENV)/bin
-PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check \
 	--constraint constraints.txt $(if $(TORCH_INDEX_URL),--extra-index-url $(TORCH_INDEX_URL))
 SHARED ?= ../shared
 DRAWS := $(wildcard $(SHARED)/data/tickets/banking77-draw0 $(SHARED)/data/tickets/banking77-draw1 \
@@ -23,6 +25,7 @@ SUITES := $(and $(wildcard $(SHARED)/data/json-schema-test-suite),$(wildcard $(S
 .DEFAULT_GOAL := demo
 
 $(VENV)/local: pyproject.toml constraints.txt
+	@echo "Installing into $(VENV): torch alone is some 200 MB without CUDA, several GB with it."
 	$(PYTHON) -m venv $(VENV)
 	$(PIP_INSTALL) --editable ".[local]"
 	touch $@
@@ -36,8 +39,8 @@ demo: $(VENV)/local
 	$(BIN)/weighbridge triage examples/tickets.jsonl --config examples/weighbridge.toml
 
 check: $(VENV)/dev
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mypy
 
 test: $(VENV)/dev check
