@@ -12,6 +12,7 @@ from wire import WIRE, replay
 
 from weighbridge.providers.evidence import aligned, value_span
 from weighbridge.providers.openai import OpenAIAdapter
+from weighbridge.providers.profiles import named
 from weighbridge.providers.protocol import TokenLogprob
 
 needs_wire = pytest.mark.skipif(not WIRE.is_dir(), reason=f"no recorded traffic at {WIRE}")
@@ -294,7 +295,7 @@ def test_numbers_of_llama_server_read_as_documented():
     case = json.loads(
         (WIRE / "synthetic/llama-server-schema-logprobs-before-mask.json").read_text()
     )
-    reply = OpenAIAdapter().parse(replay(case))
+    reply = OpenAIAdapter(named("llama_cpp_server")).parse(replay(case))
     found = evidence(reply.logprobs, ("refund", "billing"), "refund", path=("label",))
     refund = math.exp(-0.105) * (math.exp(-0.08) + math.exp(-2.7)) + math.exp(-4.1)
     assert found.mass[0] == pytest.approx(refund + math.exp(-2.62))
@@ -305,7 +306,7 @@ def test_numbers_of_llama_server_read_as_documented():
 def test_numbers_of_a_recorded_answer_are_aligned():
     """Recorded: gpt-4o with a strict schema, tokens straddling, no alternatives."""
     case = json.loads((WIRE / "recorded/openai/logprobs-strict-schema.json").read_text())
-    reply = OpenAIAdapter().parse(replay(case))
+    reply = OpenAIAdapter(named("openai")).parse(replay(case))
     found = evidence(
         reply.logprobs, ("Friday", "Sunday"), "Friday", path=("date",), text=reply.text
     )
