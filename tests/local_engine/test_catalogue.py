@@ -12,6 +12,9 @@ from weighbridge.local_engine.catalogue import (
     model_folder,
     say_remedy,
 )
+from weighbridge.local_engine.encoder import Encoder
+from weighbridge.local_engine.models.gguf import read_gguf
+from weighbridge.local_engine.models.load import load_generator
 
 
 @pytest.fixture(autouse=True)
@@ -93,3 +96,27 @@ def test_damage_in_our_own_cache_is_mended_by_deleting_it(tmp_path):
     assert str(cache_folder() / "converted" / "abc") in made.hint
     assert "elete" not in own.hint
     assert own.hint.startswith("Give a GGUF file")
+
+
+def test_whoever_reads_a_damaged_file_of_our_cache_says_how_to_mend_it(tmp_path):
+    """Generator, converted folder and encoder; a file of the user's own is left alone."""
+    own, pulled = tmp_path / "own.gguf", model_folder("smollm2-135m") / "model.gguf"
+    encoder = model_folder("all-minilm-l6-v2") / "model.safetensors"
+    for file in (own, pulled, encoder):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"damaged")
+    made = cache_folder() / "converted" / "abc"
+    hints = {}
+    for path, read in (
+        (own, read_gguf),
+        (pulled, read_gguf),
+        (made, load_generator),
+        (encoder, Encoder.load),
+    ):
+        with pytest.raises(ModelCorrupt) as caught:
+            read(path)
+        hints[path] = caught.value.hint
+    assert hints[own].startswith("Give a GGUF file")
+    assert hints[pulled].endswith("model pull smollm2-135m")
+    assert hints[made].endswith("it is made again when it is needed.")
+    assert hints[encoder].endswith("model pull all-minilm-l6-v2")
