@@ -25,6 +25,7 @@ MAX_DOUBT = 0.05  # share of the allowed mass that may be anybody's where `optio
 
 _DECODER = json.JSONDecoder()
 _BLANK = re.compile(r"[ \t\n\r]*")
+_BLANKS = b" \t\n\r"
 _CLOSERS = (b'"', b"]", b"}")  # a text, array or object ends with its own last byte
 _AFTER_SCALAR = (b" ", b"\t", b"\n", b"\r", b",", b"]", b"}")  # what ends a number, true or null
 
@@ -202,7 +203,7 @@ def _weigh(
     for at, token, probability in steps:
         before, done = place.joined[at : place.start], place.joined[place.start : at]
         ways = [
-            [before + spelling[len(done) :] for spelling in known if spelling.startswith(done)]
+            [spelling[len(done) :] for spelling in known if spelling.startswith(done)]
             for known in spellings
         ]
         listed = probability
@@ -211,10 +212,15 @@ def _weigh(
                 continue
             other_probability = math.exp(logprob)
             listed += other_probability
-            takers = [i for i, rests in enumerate(ways) if any(_goes(other, r) for r in rests)]
+            if not other:  # a special token, such as the end of the answer
+                continue
+            said = _inside(other, before) if at <= place.start else other
+            if said is None:
+                continue
+            takers = [i for i, rests in enumerate(ways) if any(_goes(said, r) for r in rests)]
             if len(takers) == 1:
                 shares[takers[0]] += path * other_probability
-                if takers == [chosen] and any(_ends(other, rest) for rest in ways[chosen]):
+                if takers == [chosen] and any(_ends(said, rest) for rest in ways[chosen]):
                     certain += path * other_probability
             elif takers:
                 ambiguous += path * other_probability
@@ -224,21 +230,32 @@ def _weigh(
     return _Tally(shares, certain + path, ambiguous, unseen)
 
 
-def _goes(token: bytes, rest: bytes) -> bool:
+def _inside(token: bytes, before: bytes) -> bytes | None:
+    """What a token says of the value, in place of one that writes `before` ahead of it.
+
+    Nothing yet where it ends too early; None where it goes elsewhere. Blanks are free.
+    """
+    lead = before.rstrip(_BLANKS)
+    if token.startswith(lead):
+        return token[len(lead) :].lstrip(_BLANKS)
+    return b"" if lead.startswith(token.rstrip(_BLANKS)) else None
+
+
+def _goes(said: bytes, rest: bytes) -> bool:
     """Whether a token goes the way of a spelling of which `rest` is left."""
-    # A special token without text, such as the end of the answer, goes nowhere.
-    return bool(token) and (rest.startswith(token) or _ends(token, rest))
+    return rest.startswith(said) or _ends(said, rest)
 
 
-def _ends(token: bytes, rest: bytes) -> bool:
+def _ends(said: bytes, rest: bytes) -> bool:
     """Whether a token has all that is left of a spelling, and what closes it."""
-    is_closed = rest.endswith(_CLOSERS) or token[len(rest) :].startswith(_AFTER_SCALAR)
-    return token.startswith(rest) and is_closed
+    is_closed = rest.endswith(_CLOSERS) or said[len(rest) :].startswith(_AFTER_SCALAR)
+    return said.startswith(rest) and is_closed
 
 
 def _spellings(option: Json) -> set[bytes]:
     """How an option is commonly written: with and without escapes."""
-    return {_utf8(json.dumps(option, ensure_ascii=is_ascii)) for is_ascii in (True, False)}
+    written = (json.dumps(option, ensure_ascii=is_ascii) for is_ascii in (True, False))
+    return {_utf8(text) for one in written for text in (one, one.replace("/", "\\/"))}
 
 
 def _spells(spelling: bytes, value: Json) -> bool:
