@@ -108,9 +108,9 @@ def _spelled(entry: Json) -> tuple[bytes, float | None] | None:
     spelling = token.encode("utf-8", "surrogatepass")
     octets = entry.get("bytes")
     # Part of a character has no text of its own: there, only `bytes` tells what it is.
-    if isinstance(octets, list):
-        with contextlib.suppress(TypeError, ValueError):  # no bytes after all
-            spelling = bytes(octets)  # type: ignore[arg-type]  # what is no list of bytes raises
+    if isinstance(octets, list) and set(map(type, octets)) <= {int}:
+        with contextlib.suppress(ValueError):  # no bytes after all
+            spelling = bytes(octets)  # type: ignore[arg-type]  # just seen
     return spelling, _logprob(entry.get("logprob"))
 
 
