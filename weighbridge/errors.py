@@ -140,8 +140,8 @@ class EngineError(WeighbridgeError):
     """The local engine cannot answer."""
 
 
-class ExtraMissing(EngineError):
-    """A part was asked for whose optional packages are not installed."""
+class ExtraMissing(EngineError, ImportError):
+    """A part was asked for whose optional packages are not installed (also an ImportError)."""
 
     def __init__(self, extra: str, package: str) -> None:
         super().__init__(extra, package)
