@@ -36,11 +36,14 @@ class Scene:
         folder: of the queue's file.
         market: where the vendors are.
         deadline_s: of every ticket.
+        without_evidence: of the gate; "accept" lets answers count that nobody has weighed.
+        providers: their settings, in the order in which they are asked.
     """
 
     folder: Path
     market: Market
     deadline_s: float = 4.0
+    without_evidence: str = "accept"
     providers: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, name: str, behaviour: Behaviour, **settings: Any) -> Vendor:
@@ -48,7 +51,8 @@ class Scene:
         certificate = settings.pop("certificate", None)
         scheme = settings.pop("scheme", "http" if certificate is None else "https")
         vendor = self.market.open(behaviour, certificate=certificate)
-        self.add_url(name, f"{scheme}://127.0.0.1:{vendor.port}/v1", **settings)
+        settings.setdefault("base_url", f"{scheme}://127.0.0.1:{vendor.port}/v1")
+        self.add_url(name, **settings)
         return vendor
 
     def add_url(self, name: str, base_url: str, **settings: Any) -> None:
@@ -61,7 +65,7 @@ class Scene:
         return {
             "provider": self.providers,
             "router": {"deadline": f"{self.deadline_s}s"},
-            "gate": {"without_evidence": "accept"},
+            "gate": {"without_evidence": self.without_evidence},
             "review": {"database": self.database},
         }
 
@@ -186,5 +190,5 @@ def meet(rows: Sequence[Row], folder: Path) -> dict[str, Future[Met]]:
             a, b = scene.add("a", row.a, **row.settings), scene.add("b", answers())
             return Met(scene.decide(), a, b)
 
-    with ThreadPoolExecutor(8) as pool:
+    with ThreadPoolExecutor(16) as pool:
         return {row.name: pool.submit(one, row) for row in rows}

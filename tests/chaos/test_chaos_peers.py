@@ -65,17 +65,6 @@ def test_the_right_answer_is_the_decision(met: dict[str, Future[Met]], row: Row)
     row.check(met[row.name].result())
 
 
-def test_refused_connection_is_followed_by_the_next(scene: Scene) -> None:
-    closed = scene.add("a", hangs)
-    scene.providers.clear()
-    scene.market.shut(closed)
-    scene.add_url("a", f"http://127.0.0.1:{closed.port}/v1")
-    b = scene.add("b", answers())
-    decision = scene.decide()
-    assert (decision.provider, decision.value, b.hits) == ("b", ANSWER, 1)
-    assert failures(decision) == ["transient"] * 3
-
-
 async def _refuses_bias(call: Call) -> None:
     told = "unsupported_parameter: logit_bias is not supported with this model"
     await (status(400, told) if "logit_bias" in call.body else answers())(call)
@@ -125,9 +114,9 @@ def test_shown_schema_that_is_ignored_leads_to_the_next(scene: Scene) -> None:
 
 
 def test_with_both_down_a_person_is_asked(scene: Scene) -> None:
-    a, b = scene.add("a", status(500)), scene.add("b", status(503, x_should_retry="false"))
+    a, b = scene.add("a", status(500, retry_after="0.02")), scene.add("b", status(401))
     decision = scene.decide()
     assert (decision.status, decision.value) == ("review", None)
     assert decision.reasons == ("no_answer",)
     assert (a.hits, b.hits) == (3, 1)
-    assert failures(decision) + failures(decision, "b") == ["transient"] * 4
+    assert failures(decision) + failures(decision, "b") == ["transient"] * 3 + ["credential"]

@@ -28,49 +28,6 @@ def test_25_tickets_cost_a_broken_vendor_one_ticket(scene: Scene) -> None:
     assert (a.hits, b.hits, c.hits) == (1, 25, 0)
 
 
-def test_25_straight_500s_without_a_wait_cool_as_well(scene: Scene) -> None:
-    a, b = scene.add("a", status(500)), scene.add("b", answers())
-    with scene.router() as router:
-        decisions = [scene.ask(router, f"Ticket {number}") for number in range(25)]
-    assert [d.value for d in decisions] == [ANSWER] * 25
-    assert (a.hits, b.hits) == (3, 25)
-
-
-@pytest.mark.parametrize("code", [429, 503])
-def test_wait_beyond_the_deadline_is_never_begun(scene: Scene, code: int) -> None:
-    """107 seconds against a deadline of five: nobody sleeps, the next one is asked."""
-    scene.deadline_s = 5.0
-    a, b = scene.add("a", status(code, retry_after="107")), scene.add("b", answers())
-    decision = scene.decide()
-    assert (decision.provider, decision.value) == ("b", ANSWER)
-    assert [attempt.waited_s for attempt in decision.trail] == [0.0, 0.0]
-    assert (a.hits, b.hits) == (1, 1)
-
-
-def test_newest_wait_counts_and_not_the_first(scene: Scene) -> None:
-    """A first "20 ms" is waited for; the "107 s" after it is obeyed, by later tickets too."""
-    a = scene.add("a", in_turn(status(429, retry_after="0.02"), status(429, retry_after="107")))
-    b = scene.add("b", answers())
-    with scene.router() as router:
-        first, second = scene.ask(router, "First"), scene.ask(router, "Second")
-    assert [attempt.waited_s for attempt in first.trail] == [0.0, 0.02, 0.0]
-    assert failures(second) == ["cooling"]
-    assert second.trail[0].detail.startswith("cooling down for 10")
-    assert (a.hits, b.hits) == (2, 2)
-
-
-def test_shorter_wait_of_a_later_answer_does_not_cut_a_longer_one(scene: Scene) -> None:
-    """Two tickets under way: one is told 60 s, the other afterwards 10 ms."""
-    long, short = (status(429, retry_after=wait, **_ONCE) for wait in ("60", "0.01"))
-    a, b = scene.add("a", in_turn(long, slowly(0.3, short))), scene.add("b", answers())
-    with scene.router() as router, ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda text: scene.ask(router, text), ["First", "Second"]))
-        time.sleep(0.02)
-        third = scene.ask(router, "Third")
-    assert failures(third) == ["cooling"]
-    assert (a.hits, b.hits) == (2, 3)
-
-
 _AT = 1_800_000_000
 _DATES = {"date": formatdate(_AT, usegmt=True), "retry_after": formatdate(_AT + 1, usegmt=True)}
 
