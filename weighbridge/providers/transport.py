@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 import zlib
 from dataclasses import replace
@@ -40,40 +41,45 @@ async def send(
         timeout_s: for everything, from connecting to the last byte.
 
     Returns:
-        The response, whatever its status; a failure where none came, or none that can be read.
+        The response, whatever its status; a failure where none came, or none that can be read. Of
+        an error whose body cannot be read, status and headers are left.
     """
     headers = {**request.headers, "accept-encoding": "identity"}
     if key is not None:
         secret = key.get_secret_value()
         name, value = ("authorization", f"Bearer {secret}") if auth == "bearer" else (auth, secret)
         headers[name] = value
+    built = client.build_request(
+        request.method,
+        base_url + request.path,
+        headers=headers,
+        content=request.body,
+        timeout=httpx.Timeout(None, connect=CONNECT_S),
+    )
     try:
         # One limit for the whole: httpx limits each read, which a server that trickles outlasts
         # and one that thinks for long does not. Only a host that takes no connection is given up
         # sooner.
-        async with (
-            asyncio.timeout(timeout_s),
-            client.stream(
-                request.method,
-                base_url + request.path,
-                headers=headers,
-                content=request.body,
-                follow_redirects=False,
-                timeout=httpx.Timeout(None, connect=CONNECT_S),
-            ) as response,
-        ):
-            body = bytearray()
-            is_packed = "content-encoding" in response.headers
-            async for chunk in response.aiter_raw() if is_packed else response.aiter_bytes():
-                body += chunk
-                if len(body) > MAX_BODY_BYTES:
-                    return _unreadable(response, f"the body is larger than {MAX_BODY_BYTES} bytes")
+        async with asyncio.timeout(timeout_s):
+            response = await client.send(built, stream=True, follow_redirects=False)
+            async with contextlib.aclosing(response):
+                return await _read(response)
     except (TimeoutError, httpx.TimeoutException):
         return from_transport(TransportFault.TIMEOUT)
     except httpx.ConnectError as error:
         return _unconnected(error)
-    except httpx.RequestError:
+    except (httpx.RequestError, httpx.InvalidURL, UnicodeError):
+        # The last two: httpx reads where a redirect leads, also if nobody follows it.
         return from_transport(TransportFault.BROKEN)
+
+
+async def _read(response: httpx.Response) -> HttpResponse | Failure:
+    body = bytearray()
+    is_packed = "content-encoding" in response.headers
+    async for chunk in response.aiter_raw() if is_packed else response.aiter_bytes():
+        body += chunk
+        if len(body) > MAX_BODY_BYTES:
+            return _unreadable(response, f"the body is larger than {MAX_BODY_BYTES} bytes")
     return _decoded(response, bytes(body))
 
 
@@ -104,9 +110,14 @@ def _decoded(response: httpx.Response, body: bytes) -> HttpResponse | Failure:
             return _unreadable(response, "the compressed body is cut off")
     elif encoding != "identity":
         return _unreadable(response, "the body has an encoding that was not asked for")
-    headers = {name.lower(): text for name, text in response.headers.items()}
-    return HttpResponse(status=response.status_code, headers=headers, body=body)
+    return HttpResponse(status=response.status_code, headers=_headers(response), body=body)
 
 
-def _unreadable(response: httpx.Response, detail: str) -> Failure:
+def _unreadable(response: httpx.Response, detail: str) -> HttpResponse | Failure:
+    if not response.is_success:
+        return HttpResponse(status=response.status_code, headers=_headers(response), body=b"")
     return Failure(kind=FailureKind.INVALID, detail=detail, status=response.status_code)
+
+
+def _headers(response: httpx.Response) -> dict[str, str]:
+    return {name.lower(): text for name, text in response.headers.items()}
