@@ -50,6 +50,7 @@ _Counter = BigInteger().with_variant(Integer(), "sqlite")
 # SQLite uses a partial index only for a query that repeats its condition in the same words.
 NOT_DONE: Final = text("state <> 'done'")
 LEASED: Final = text("state = 'leased'")
+OF_TICKET: Final = text("kind = 'ticket'")
 
 metadata = MetaData(
     naming_convention={
@@ -142,3 +143,17 @@ capability_table = Table(
     Column("expires_at", BigInteger),
     Column("server", CleanText, nullable=False),
 )
+
+# Sums, not single payments: a reservation is a plus that its settlement takes back.
+spending_table = Table(
+    "spending",
+    metadata,
+    # The name first: by it a row is found, and old tickets by their own index.
+    Column("name", CleanText, primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("day", Integer, primary_key=True),  # since 1970, in UTC
+    Column("reserved_micro_usd", BigInteger, nullable=False),
+    Column("spent_micro_usd", BigInteger, nullable=False),
+    CheckConstraint("reserved_micro_usd >= 0 AND spent_micro_usd >= 0", name="amounts"),
+)
+Index("ix_spending_ticket", spending_table.c.day, sqlite_where=OF_TICKET)
