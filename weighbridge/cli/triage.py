@@ -29,6 +29,7 @@ from weighbridge.cli.output import (
     stdout,
     usage,
 )
+from weighbridge.cli.trail import print_trails
 from weighbridge.decision import Decision, FieldEvidence, label
 from weighbridge.errors import TicketInvalid
 from weighbridge.schemas.ticket import Ticket
@@ -58,7 +59,7 @@ def triage(
         Path | None,
         typer.Option(help="Append JSON Lines to this file; tickets already in it are skipped."),
     ] = None,
-    trail: Annotated[bool, typer.Option(help="Also show every attempt.")] = False,
+    trail: Annotated[bool, typer.Option(help="Also show every attempt, in a table.")] = False,
     concurrency: Annotated[int, typer.Option(min=1, max=256, help="Tickets at once.")] = 4,
     config: ConfigOption = None,
 ) -> None:
@@ -97,7 +98,7 @@ def triage(
     if not as_json and decisions:
         stdout().print(_table(decisions))
         if trail:
-            stdout().print(_trail_table(decisions))
+            print_trails(stdout(), decisions)
         _summarise(decisions, config)
     if invalid:
         raise typer.Exit(EXIT_FAILED)
@@ -200,24 +201,6 @@ def _share(value: float) -> str:
     if value >= 0.001:
         return f"{value:.1g}".removeprefix("0")
     return f"{value:.0e}".replace("e-0", "e-")
-
-
-def _trail_table(decisions: list[Decision]) -> Table:
-    table = Table(title="attempts", box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
-    for title in ("ticket", "provider", "model", "outcome", "status", "seconds", "detail"):
-        table.add_column(title)
-    for decision in decisions:
-        for attempt in decision.trail:
-            table.add_row(
-                harmless(decision.ticket_id, limit=24),
-                attempt.provider,
-                attempt.model,
-                attempt.failure or "answered",
-                "" if attempt.status is None else str(attempt.status),
-                f"{attempt.seconds:.2f}",
-                harmless(attempt.detail),
-            )
-    return table
 
 
 def _summarise(decisions: list[Decision], config: Path | None) -> None:
