@@ -33,10 +33,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from weighbridge.schemas.triage_labels import CATEGORIES
+
 CERTIFICATE = Path(__file__).with_name("self_signed.pem")  # no client has a reason to trust it
 
 RIGHT = {"category": "billing", "priority": "high"}
 WRONG = {"category": "bug", "priority": "low"}  # as valid, so that accepting it would show
+
+TOPICS = [*CATEGORIES]
 
 _TLS = b"\x16"  # how a handshake begins, and no method of HTTP does
 
@@ -264,9 +268,13 @@ def answers(text: str | None = None, **message: Any) -> Behaviour:
 
 
 async def obeys(call: Call) -> None:
-    """Gives the category that the ticket names after "topic:", so that no two are mixed up."""
-    named = re.search(r"topic: (\w+)", call.body["messages"][-1]["content"])
-    category = named[1] if named else RIGHT["category"]
+    """Gives each ticket an answer of its own: the category whose number it names as its topic.
+
+    A number that no category has is answered with what is no option.
+    """
+    named = re.search(r"topic (\d+)", call.body["messages"][-1]["content"])
+    number = int(named[1]) if named else 0
+    category = TOPICS[number] if number < len(TOPICS) else "no_option"
     await answers(answer={**RIGHT, "category": category})(call)
 
 
@@ -329,7 +337,6 @@ def half_closes(after: bytes) -> Behaviour:
     return behave
 
 
-def packed(num_bytes: int) -> Behaviour:
-    """Compressed, though nobody asked for it: a few kilobytes that unpack into `num_bytes`."""
-    body = gzip.compress(b"0" * num_bytes, 6)
-    return says(200, body, content_encoding="gzip")
+def packed(body: bytes) -> Behaviour:
+    """Compressed, though nobody asked for it: what unpacks into megabytes comes as kilobytes."""
+    return says(200, gzip.compress(body), content_encoding="gzip")

@@ -141,7 +141,7 @@ def test_cooling_again_cut_the_cooldown_short(scene: Scene) -> None:
 
 def test_only_the_first_failure_cooled(scene: Scene) -> None:
     """BerriAI/litellm#32574: the second was logged already, and so did not count."""
-    a, b = scene.add("a", status(503, retry_after="0.2", **TOLD_NOT_TO)), scene.add("b", answers())
+    a, b = scene.add("a", status(503, retry_after="0.4", **TOLD_NOT_TO)), scene.add("b", answers())
     with scene.router() as router:
         for number in range(3):
             failed, cooled = (
@@ -149,7 +149,7 @@ def test_only_the_first_failure_cooled(scene: Scene) -> None:
                 scene.ask(router, f"{number}, next"),
             )
             assert (failures(failed), failures(cooled)) == (["transient"], ["cooling"])
-            time.sleep(0.25)
+            time.sleep(0.45)
     assert (a.hits, b.hits) == (3, 6)
 
 
