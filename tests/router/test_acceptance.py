@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, model_validator
 from stage import TASK, VALID
 
-from weighbridge.decision import FailureKind
+from weighbridge.decision import FailureKind, Json
 from weighbridge.providers.protocol import Failure, Reply
-from weighbridge.router.acceptance import Accepted, accept
-from weighbridge.schemas.plan import plan_openai
+from weighbridge.router.acceptance import MAX_ANSWER_CHARS, Accepted, accept
+from weighbridge.schemas.plan import plan, plan_openai
 from weighbridge.schemas.task import Task
 
 
@@ -121,6 +121,43 @@ def test_options_that_differ_in_letter_case_alone_are_never_guessed_between() ->
         accepted = check(json.dumps({"unit": said}), task)
         assert isinstance(accepted, Accepted)
         assert accepted.value == {"unit": value}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{VALID}{' ' * MAX_ANSWER_CHARS}",
+        json.dumps({"category": "x" * MAX_ANSWER_CHARS, "priority": "low"}),
+    ],
+)
+def test_answer_that_would_take_long_to_check_is_not_checked(text: str) -> None:
+    """Other tickets wait as long."""
+    failure = check(text)
+    assert isinstance(failure, Failure)
+    assert failure.detail == f"longer than {MAX_ANSWER_CHARS} characters"
+
+
+def test_answer_that_is_nested_deeper_than_the_stack_is_a_failure() -> None:
+    """Though JSON allows it, and the schema might."""
+    nested: Json = {
+        "allOf": [{"anyOf": [{"oneOf": [{"type": "integer"}, {"$ref": "#/$defs/list"}]}]}]
+    }
+    schema: dict[str, Json] = {
+        "type": "object",
+        "properties": {"deep": {"$ref": "#/$defs/nested"}},
+        "required": ["deep"],
+        "additionalProperties": False,
+        "$defs": {
+            "nested": nested,
+            "list": {"type": "array", "items": {"$ref": "#/$defs/nested"}},
+        },
+    }
+    task = Task.from_schema(schema, instructions="Nest.")
+    shown = plan(schema, "prompt")
+    for depth, is_accepted in ((10, True), (120, False)):
+        text = f'{{"deep": {"[" * depth}1{"]" * depth}}}'
+        result = accept(Reply(text=text, finish_reason="stop"), shown, task)
+        assert isinstance(result, Accepted) == is_accepted
 
 
 def test_failure_keeps_what_was_paid() -> None:

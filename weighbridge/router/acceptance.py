@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 
 from weighbridge.decision import FailureKind, Json
@@ -20,6 +19,10 @@ from weighbridge.providers.protocol import Failure, Reply
 from weighbridge.schemas.plan import SchemaPlan
 from weighbridge.schemas.strict_json import loads, unwrap
 from weighbridge.schemas.task import REASONING, JudgedField, Task, value_at
+from weighbridge.schemas.validation import AnswerValidator
+
+# Some 64,000 tokens, which no limit on answers reaches; to check more would hold up other tickets.
+MAX_ANSWER_CHARS = 262_144
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +56,8 @@ def accept(
         restore: puts back what was hidden from the provider, before the original schema is asked;
             None where nothing was.
     """
+    if len(reply.text) > MAX_ANSWER_CHARS:
+        return _invalid(reply, f"longer than {MAX_ANSWER_CHARS} characters", is_schema=True)
     try:
         wire = loads(unwrap(reply.text))
     except JsonInvalid as error:
@@ -78,7 +83,10 @@ def accept(
 
 def _permits(wire_schema: dict[str, Json], value: Json) -> bool:
     """Whether an answer keeps what a provider that enforces the schema would have enforced."""
-    return bool(Draft202012Validator(wire_schema).is_valid(value))
+    try:
+        return bool(AnswerValidator(wire_schema).is_valid(value))
+    except RecursionError:
+        return True  # too deep to say that it does not
 
 
 def _without_reasons(value: Json, task: Task) -> tuple[Json, str]:

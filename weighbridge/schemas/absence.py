@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
-from jsonschema import Draft202012Validator
 from jsonschema.protocols import Validator
 from jsonschema.validators import extend
 
@@ -15,11 +14,12 @@ from weighbridge.errors import SchemaRefused
 from weighbridge.schemas.flat import Flat, Key, Place, Places, Union, key
 from weighbridge.schemas.losses import Loss, without_losses
 from weighbridge.schemas.references import schema_at
+from weighbridge.schemas.validation import AnswerValidator
 
 # Whether a oneOf has exactly one match is never what tells its members apart.
 # (types-jsonschema leaves `extend` untyped.)
 _RelaxedValidator = extend(  # type: ignore[no-untyped-call]
-    Draft202012Validator, {"oneOf": Draft202012Validator.VALIDATORS["anyOf"]}
+    AnswerValidator, {"oneOf": AnswerValidator.VALIDATORS["anyOf"]}
 )
 
 

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
-from jsonschema import Draft202012Validator
-
 from weighbridge.decision import Json
 from weighbridge.errors import SchemaRefused
 from weighbridge.schemas.merging import BOTH, NARROWER, common_types, common_values
 from weighbridge.schemas.references import Schema, pointer, resolve
+from weighbridge.schemas.validation import AnswerValidator
 from weighbridge.schemas.values import spell
 
 # Whatever these say, the same values stay valid. `discriminator` and x-… come from OpenAPI,
@@ -114,7 +113,7 @@ class Places:
 
     def __init__(self, root: Schema, dialect: str = "") -> None:
         self._root, self._dialect = root, dialect
-        self._validator = Draft202012Validator(root)
+        self._validator = AnswerValidator(root)
 
     def whole(self) -> Place:
         """The place of the whole document."""

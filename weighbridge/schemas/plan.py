@@ -61,8 +61,8 @@ def plan(schema: Mapping[str, Json], dialect: str | Dialect, *, name: str = "ans
     as it is, with no losses: nothing is enforced there, and local validation does everything.
 
     Args:
-        schema: a valid JSON Schema of draft 2020-12. Its patterns are run by Python's `re`, on
-            answers too, which knows no time limit: they must come from a trusted author.
+        schema: a valid JSON Schema of draft 2020-12. What its patterns may cost on hostile answers
+            is said at `validation.matches`.
         dialect: a name of `dialects.DIALECTS`, or a dialect of your own.
         name: of the schema; characters that the wire does not take become "_".
 

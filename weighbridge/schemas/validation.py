@@ -1,0 +1,101 @@
+r"""Validation: JSON Schema (draft 2020-12) asked about answers, whose size and wit are not ours.
+
+Whoever writes a ticket can have a say in the answer. With Python's own regular expressions, 30
+characters against `^(\w+\s?)*$` take minutes; and two thousand objects are compared in pairs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
+from jsonschema.protocols import Validator
+from jsonschema.validators import extend
+from pydantic_core import SchemaError, SchemaValidator, core_schema
+
+from weighbridge.schemas.merging import same
+
+_Errors: TypeAlias = Iterator[ValidationError]
+
+# What Rust's syntax means otherwise: sets in sets, their operations, possessive repetitions, marks
+# of words, a comma without a least number.
+_PYTHON_ALONE = re.compile(r"\[[^\]]*\[|&&|--|~~|[*+?}]\+|\\[<>]|\\b\{")
+
+
+def matches(pattern: str, text: str) -> bool:
+    r"""Whether a pattern is found in a text, in time that grows with the text alone.
+
+    Patterns with lookaround or back references, and few others, are run by Python's `re`, which
+    knows no such limit: those must come from an author who has thought of hostile texts. As in
+    ECMAScript `$` is the very end; Python's would let a line break follow.
+
+    Args:
+        pattern: that Python can read as well.
+        text: anything.
+
+    >>> matches(r"^(\w+\s?)*$", "a" * 50_000 + "!")
+    False
+    """
+    return _finder(pattern)(text)
+
+
+@lru_cache(maxsize=512)
+def _finder(pattern: str) -> Callable[[str], bool]:
+    if not _PYTHON_ALONE.search(pattern):
+        try:
+            # Rust's `regex`, which pydantic brings along.
+            linear = core_schema.str_schema(pattern=pattern, regex_engine="rust-regex", strict=True)
+            return SchemaValidator(linear).isinstance_python
+        except SchemaError:  # what it cannot do in linear time it does not read
+            pass
+    search = re.compile(pattern).search
+    return lambda text: search(text) is not None
+
+
+def _pattern(validator: Validator, pattern: str, value: Any, schema: Any) -> _Errors:
+    if validator.is_type(value, "string") and not matches(pattern, value):
+        yield ValidationError("no match")
+
+
+def _pattern_properties(
+    validator: Any, patterns: Mapping[str, Any], value: Any, schema: Any
+) -> _Errors:
+    if not validator.is_type(value, "object"):
+        return
+    for pattern, inner in patterns.items():
+        for name, item in value.items():
+            if matches(pattern, name):
+                yield from validator.descend(item, inner, path=name, schema_path=pattern)
+
+
+def _additional_properties(validator: Any, further: Any, value: Any, schema: Any) -> _Errors:
+    if not validator.is_type(value, "object"):
+        return
+    named, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
+    rest = {
+        name: item
+        for name, item in value.items()
+        if name not in named and not any(matches(pattern, name) for pattern in patterns)
+    }
+    yield from Draft202012Validator.VALIDATORS["additionalProperties"](validator, further, rest, {})
+
+
+def _unique_items(validator: Validator, is_asked: bool, value: Any, schema: Any) -> _Errors:
+    if is_asked and validator.is_type(value, "array") and len(set(map(same, value))) < len(value):
+        yield ValidationError("an item stands there twice")
+
+
+# (types-jsonschema leaves `extend` untyped.)
+AnswerValidator = extend(  # type: ignore[no-untyped-call]
+    Draft202012Validator,
+    {
+        "pattern": _pattern,
+        "patternProperties": _pattern_properties,
+        "additionalProperties": _additional_properties,
+        "uniqueItems": _unique_items,
+    },
+)
