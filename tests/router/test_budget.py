@@ -214,9 +214,16 @@ async def test_unknown_price_passes_where_no_budget_counts_it(books, caps):
 
 async def test_what_costs_nothing_always_passes(books):
     """The local engine answers when all the money is gone."""
-    budget = Budget(Caps(usd_per_day=0.0, usd_per_ticket=0.0), books)
+    budget = Budget(Caps(usd_per_ticket=1.0), books)
+    (await reserved(budget, 1.0)).settle(2.0)
     assert await budget.reserve("p", "t", 0.000001) is Refused.TICKET
     (await reserved(budget, 0.0)).settle(0.0)
+
+
+async def test_cap_of_zero_lets_nothing_pass_that_costs(books):
+    """Zero is a number, not "unset"."""
+    budget = Budget(Caps(usd_per_day=0.0), books)
+    assert await budget.reserve("p", "t", 0.000001) is Refused.DAY
 
 
 async def test_every_day_has_its_own_budget(books, clock):

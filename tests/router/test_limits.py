@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from weighbridge.router.limits import WINDOW_S, Limiter, Limits, _Waiter
 
-FAR = 1e9
+START, FAR = 1000.0, 1e9
 
 
 class Timeline:
     """A clock that sleepers share: it moves to whoever wakes next, once all are asleep."""
 
     def __init__(self) -> None:
-        self.now = 0.0
+        self.now = START
         self.sleepers: list[tuple[float, asyncio.Future[None]]] = []
 
     def __call__(self) -> float:
@@ -74,7 +74,7 @@ def test_limit_below_one_is_refused(name, limit):
 async def test_without_limits_nothing_waits():
     timeline = Timeline()
     free = limiter(timeline)
-    assert [await begun(free, timeline, tokens=10**9) for _ in range(100)] == [0.0] * 100
+    assert [await begun(free, timeline, tokens=10**9) for _ in range(100)] == [START] * 100
 
 
 @given(
@@ -112,7 +112,7 @@ async def test_room_that_is_there_is_used_up():
     limits = limiter(timeline, requests_per_minute=5)
     running = [asyncio.ensure_future(begun(limits, timeline)) for _ in range(12)]
     await timeline.run()
-    at = Counter(int(task.result() // WINDOW_S) for task in running)
+    at = Counter(int((task.result() - START) // WINDOW_S) for task in running)
     assert at == {0: 5, 1: 5, 2: 2}
 
 
@@ -120,19 +120,21 @@ async def test_wait_that_cannot_fit_is_never_begun():
     """Of many who want the same room, those for whom there is none in time learn so at once."""
     timeline = Timeline()
     limits = limiter(timeline, requests_per_minute=2)
-    running = [asyncio.ensure_future(begun(limits, timeline, until=WINDOW_S + 1)) for _ in range(7)]
-    await timeline.run(until=0)
-    assert [task.result() for task in running if task.done()] == [0.0, 0.0, None, None, None]
+    running = [
+        asyncio.ensure_future(begun(limits, timeline, until=START + WINDOW_S + 1)) for _ in range(7)
+    ]
+    await timeline.run(until=START)
+    assert [task.result() for task in running if task.done()] == [START, START, None, None, None]
     assert len(timeline.sleepers) == 2
     await timeline.run()
-    assert timeline.now == pytest.approx(WINDOW_S, abs=0.01)
+    assert timeline.now == pytest.approx(START + WINDOW_S, abs=0.01)
 
 
 async def test_time_that_is_up_lets_nothing_begin():
     timeline = Timeline()
     for limits in (limiter(timeline, requests_per_minute=5), limiter(timeline, max_concurrency=5)):
-        assert await begun(limits, timeline, until=0.0) is None
-        assert await begun(limits, timeline, until=0.001) == 0.0
+        assert await begun(limits, timeline, until=START) is None
+        assert await begun(limits, timeline, until=START + 0.001) == START
 
 
 async def test_request_larger_than_the_limit_never_begins():
@@ -140,35 +142,63 @@ async def test_request_larger_than_the_limit_never_begins():
     timeline = Timeline()
     limits = limiter(timeline, requests_per_minute=1, tokens_per_minute=100)
     assert await begun(limits, timeline, tokens=101) is None
-    assert await begun(limits, timeline, tokens=100) == 0.0
+    assert await begun(limits, timeline, tokens=100) == START
 
 
 @pytest.mark.parametrize("limit", [10_000, 2_000_000, 123_456_789])
-async def test_large_token_limits_are_kept_in_coarser_units(limit):
-    """To within a hundredth and never above: the log stays small."""
+async def test_large_token_limits_are_counted_in_coarser_units(limit):
+    """Rounded up, so that they are kept; and to within a hundredth, so that they are used."""
     timeline = Timeline()
     limits = limiter(timeline, tokens_per_minute=limit)
-    share = limit // 100
-    running = [asyncio.ensure_future(begun(limits, timeline, tokens=share)) for _ in range(101)]
-    await timeline.run(until=0)
-    assert 98 <= sum(task.done() for task in running) <= 100
-    for task in running:
-        task.cancel()
+    tokens = limit // 500 - 1
+    ended = [await begun(limits, timeline, tokens=tokens, until=START + 1) for _ in range(520)]
+    num_begun = sum(at is not None for at in ended)
+    assert 0.95 * limit <= num_begun * tokens <= limit
+    assert limits._minutes._tokens is not None
+    assert len(limits._minutes._tokens.items) <= 20_000
+
+
+@pytest.mark.parametrize("tokens", [10, 0])
+async def test_small_request_does_not_overtake_a_large_one(tokens):
+    """Where one may, others will: the large one would never begin."""
+    timeline = Timeline()
+    limits = limiter(timeline, requests_per_minute=10, tokens_per_minute=100)
+    assert await begun(limits, timeline, tokens=60) == START
+    large = asyncio.ensure_future(begun(limits, timeline, tokens=60))
+    await timeline.run(until=START)
+    assert await begun(limits, timeline, tokens=tokens, until=START + 30) is None
+    small = asyncio.ensure_future(begun(limits, timeline, tokens=tokens))
+    await timeline.run()
+    assert large.result() == small.result() == pytest.approx(START + WINDOW_S, abs=0.01)
 
 
 async def test_cancelled_wait_leaves_its_place_to_others():
     """No place is lost: who comes next gets what the cancelled one would have had."""
     timeline = Timeline()
     limits = limiter(timeline, requests_per_minute=1, tokens_per_minute=10)
-    assert await begun(limits, timeline) == 0.0
+    assert await begun(limits, timeline) == START
     waiting = asyncio.ensure_future(begun(limits, timeline, tokens=10))
-    await timeline.run(until=0)
+    await timeline.run(until=START)
     waiting.cancel()
     with suppress(asyncio.CancelledError):
         await waiting
-    other = asyncio.ensure_future(begun(limits, timeline, tokens=10, until=WINDOW_S + 1))
+    other = asyncio.ensure_future(begun(limits, timeline, tokens=10, until=START + WINDOW_S + 1))
     await timeline.run()
-    assert other.result() == pytest.approx(WINDOW_S, abs=0.01)
+    assert other.result() == pytest.approx(START + WINDOW_S, abs=0.01)
+
+
+async def test_wait_that_is_cancelled_long_after_its_time_is_just_cancelled():
+    """A machine that was asleep: by then the minute has forgotten that place."""
+    timeline = Timeline()
+    limits = limiter(timeline, requests_per_minute=1)
+    await begun(limits, timeline)
+    waiting = asyncio.ensure_future(begun(limits, timeline))
+    await timeline.run(until=START)
+    timeline.now += 10 * WINDOW_S
+    assert await begun(limits, timeline) == timeline.now
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
 
 
 async def test_waiting_is_reported():
@@ -198,9 +228,9 @@ async def test_seats_are_taken_in_the_order_of_asking():
             await timeline.sleep(1.0)
 
     running = [asyncio.ensure_future(one(number)) for number in range(6)]
-    await timeline.run(until=1.5)
+    await timeline.run(until=START + 1.5)
     assert served == [0, 1, 2, 3]
-    await timeline.run(until=3.5)
+    await timeline.run(until=START + 3.5)
     assert served == [*range(6)]
     assert all(task.done() for task in running)
     for _, sleeper in timeline.sleepers:
@@ -212,8 +242,8 @@ async def test_wait_for_a_seat_ends_with_the_time():
     timeline = Timeline()
     limits = limiter(timeline, max_concurrency=1)
     async with limits.acquire(tokens=1, until=FAR):
-        late = asyncio.ensure_future(begun(limits, timeline, until=5.0))
-        await timeline.run(until=6.0)
+        late = asyncio.ensure_future(begun(limits, timeline, until=START + 5))
+        await timeline.run(until=START + 6)
         assert late.result() is None
     assert await begun(limits, timeline) == timeline.now
 
@@ -225,14 +255,14 @@ async def test_cancelling_a_wait_for_a_seat_loses_no_seat(when):
     limits = limiter(timeline, max_concurrency=1)
     async with limits.acquire(tokens=1, until=FAR):
         waiting = asyncio.ensure_future(begun(limits, timeline))
-        await timeline.run(until=0)
+        await timeline.run(until=START)
         if when == "in line":
             waiting.cancel()
     if when == "just called":
         waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    assert await begun(limits, timeline, until=1.0) == 0.0
+    assert await begun(limits, timeline, until=START + 1) == START
 
 
 async def test_seat_is_given_back_whatever_ends_the_request():
@@ -241,7 +271,7 @@ async def test_seat_is_given_back_whatever_ends_the_request():
     with pytest.raises(ZeroDivisionError):
         async with limits.acquire(tokens=1, until=FAR):
             raise ZeroDivisionError
-    assert await begun(limits, timeline, until=1.0) == 0.0
+    assert await begun(limits, timeline, until=START + 1) == START
 
 
 async def test_seat_of_a_request_that_the_minute_holds_back_is_given_back():
@@ -249,14 +279,14 @@ async def test_seat_of_a_request_that_the_minute_holds_back_is_given_back():
     timeline = Timeline()
     limits = limiter(timeline, max_concurrency=1, requests_per_minute=2)
     async with limits.acquire(tokens=1, until=FAR):
-        waiting = asyncio.ensure_future(begun(limits, timeline, until=50.0))
-        await timeline.run(until=0)
-        limits._minutes.book(1, 0.0, FAR)  # whose room it was counting on
-    await timeline.run(until=0)
+        waiting = asyncio.ensure_future(begun(limits, timeline, until=START + 50))
+        await timeline.run(until=START)
+        limits._minutes.book(1, START, FAR)  # whose room it was counting on
+    await timeline.run(until=START)
     assert waiting.result() is None
     later = asyncio.ensure_future(begun(limits, timeline))
     await timeline.run()
-    assert later.result() == pytest.approx(WINDOW_S, abs=0.01)
+    assert later.result() == pytest.approx(START + WINDOW_S, abs=0.01)
 
 
 def test_one_limiter_serves_event_loops_on_several_threads():
@@ -298,8 +328,8 @@ async def test_seat_is_not_handed_to_an_event_loop_that_is_gone():
         assert limits._seats is not None
         limits._seats._line.append(_Waiter(gone.create_future()))
         waiting = asyncio.ensure_future(begun(limits, timeline))
-        await timeline.run(until=0)
+        await timeline.run(until=START)
         gone.close()
-    await timeline.run(until=0)
-    assert waiting.result() == 0.0
-    assert await begun(limits, timeline, until=1.0) == 0.0
+    await timeline.run(until=START)
+    assert waiting.result() == START
+    assert await begun(limits, timeline, until=START + 1) == START

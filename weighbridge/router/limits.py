@@ -129,7 +129,7 @@ class _Turn:
 
     def withdraw(self) -> None:
         for log, item in self.places:
-            if item.weight:  # its entries stand side by side
+            if item in log.items:  # which it is not for ever; its entries stand side by side
                 start = log.items.index(item)
                 del log.items[start : start + item.weight]
         self.places.clear()
