@@ -109,6 +109,9 @@ def test_the_text_is_in_no_part_of_the_error(rest):
         ('<think>so</think>{"a": 1}', '{"a": 1}'),
         ('\n<think>\n{"a": 0}\n</think>\n\n```json\n{"a": 1}\n```', '{"a": 1}'),
         ("<think></think>", ""),
+        ('so, or {not}?\n</think>\n\n{"a": 1}', '{"a": 1}'),  # the template has opened it
+        ('</think>{"a": 1}', '{"a": 1}'),
+        ('so</think>```json\n{"a": 1}\n```', '{"a": 1}'),
         ("", ""),
     ],
 )
@@ -129,6 +132,12 @@ def test_unwraps_a_think_block_and_a_whole_fence(text, rest):
         '<think>never closed {"a": 1}',
         '{"a": "<think>x</think>"}',
         '{"a": 1} <think>late</think>',
+        'Sure! <think>so</think> {"a": 1}',
+        '{"a": "</think>"}',
+        '["</think>", 1]',
+        '"</think>"',
+        '{"a": 0} and so </think>{"a": 1}',
+        '```json\n{"a": 0}\n``` so </think>{"a": 1}',
     ],
 )
 def test_leaves_everything_else_alone(text):

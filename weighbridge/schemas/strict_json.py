@@ -13,7 +13,9 @@ from weighbridge.errors import JsonInvalid
 MAX_DEPTH = 128  # of arrays and objects in each other
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_THINK = re.compile(r"<think>.*?</think>", re.DOTALL)
+# Chat templates that open the block themselves leave the model only to close it. What begins like
+# JSON or a fence is no thought, and what opens a block in its middle is prose around one.
+_THINK = re.compile(r"<think>.*?</think>|(?![{\[\"`])(?:(?!<think>).)*?</think>", re.DOTALL)
 _FENCE = re.compile(r"(?P<fence>`{3,})[^`\n]*\n(?P<inside>.*)\n[ \t]*(?P=fence)", re.DOTALL)
 
 
@@ -54,7 +56,8 @@ def loads(text: str) -> Json:
 def unwrap(text: str) -> str:
     r"""The text without a leading think block, and without a code fence around all the rest.
 
-    JSON in the middle of prose is never cut out: nobody could say which part was the answer.
+    A block may lack its opening mark, but not its closing one. JSON in the middle of prose is never
+    cut out: nobody could say which part was the answer.
 
     >>> unwrap('<think>Money, so billing.</think>```json\n{"category": "billing"}\n```')
     '{"category": "billing"}'
