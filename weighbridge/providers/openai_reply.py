@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -30,10 +29,11 @@ _UNFINISHED: Mapping[str, FailureKind] = {
     "network_error": FailureKind.TRANSIENT,
     "insufficient_system_resource": FailureKind.TRANSIENT,
 }
-_STATUS = re.compile(r"[1-5][0-9][0-9]")
-_STATUS_KEYS = ("code", "status", "statusCode", "raw_status_code")
 # What vendors write beside `error`, or instead of it; a completion has none of them.
-_FLAT_KEYS = ("message", "detail", "type", "param", *_STATUS_KEYS)
+_FLAT_KEYS = (
+    *("message", "detail", "type", "param"),
+    *("code", "status", "statusCode", "raw_status_code"),
+)
 
 
 def read_success(response: HttpResponse, tool: str) -> Reply | Failure:
@@ -70,7 +70,7 @@ def _outcome(response: HttpResponse, body: dict[str, Json], tool: str) -> Reply 
     status, choices = response.status, body.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     if error := _error_inside(body, choice):
-        return _error_outcome(status, error)
+        return classify_error(status, {}, error)
     if not isinstance(choice, dict):
         return _invalid(status, "no choice")
     finish = choice.get("finish_reason")
@@ -109,16 +109,6 @@ def _error_inside(body: dict[str, Json], choice: Json) -> dict[str, Json]:
         return {"error": choice["error"]}
     says_why = isinstance(flat.get("message"), str) or flat.get("detail")
     return flat if body.get("object") == "error" or (choice is None and says_why) else {}
-
-
-def _error_outcome(status: int, error: dict[str, Json]) -> Failure:
-    """The failure that an error inside a success stands for, under the status that it names."""
-    levels = [level for level in (error.get("error"), error) if isinstance(level, dict)]
-    codes = [str(level.get(key)) for level in levels for key in _STATUS_KEYS]
-    inner = next((int(code) for code in codes if _STATUS.fullmatch(code)), status)
-    # The headers are left out: a `retry-after` of a success is about something else.
-    failure = classify_error(inner, {}, error)
-    return replace(failure, detail=f"error inside a {status}: {failure.detail}")
 
 
 def _invalid(status: int, detail: str) -> Failure:
