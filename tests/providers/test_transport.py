@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import zlib
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -72,6 +73,33 @@ async def test_key_stands_in_the_header_of_the_vendor_and_in_no_other(
     assert (holders, request.headers[header]) == ([header], value)
     assert "canary" not in str(request.url)
     assert request.content == b"question"
+
+
+@pytest.mark.parametrize(
+    ("base_url", "path", "url"),
+    [
+        ("https://a.test", "/v1/messages", "https://a.test/v1/messages"),
+        ("https://a.test/v1", "/v1/messages", "https://a.test/v1/messages"),
+        ("https://a.test/x/v1", "/v1/messages", "https://a.test/x/v1/messages"),
+        ("https://a.test/v2", "/v1/messages", "https://a.test/v2/v1/messages"),
+        ("http://a.test:1/api", "/api/chat", "http://a.test:1/api/chat"),
+        ("https://a.test/v1", "/chat/completions", "https://a.test/v1/chat/completions"),
+    ],
+)
+async def test_what_base_url_and_path_both_say_is_said_once(
+    base_url: str, path: str, url: str
+) -> None:
+    """Anthropic's own clients want no version in it, other clients of Anthropic do."""
+    seen: list[str] = []
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        seen.append(str(request.url))
+        return httpx.Response(200)
+
+    request = replace(REQUEST, path=path)
+    async with httpx.AsyncClient(transport=httpx.MockTransport(respond)) as client:
+        await send(client, request, base_url=base_url, key=None, auth="bearer", timeout_s=5.0)
+    assert seen == [url]
 
 
 @pytest.mark.parametrize("packed", [gzip.compress(b"answer"), zlib.compress(b"answer")])

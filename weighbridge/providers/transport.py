@@ -35,7 +35,8 @@ async def send(
     Args:
         client: of the running loop.
         request: what to send.
-        base_url: its path is appended; without a slash at the end.
+        base_url: the path is appended, without its first part where this ends with it; no slash
+            at the end.
         key: goes to `base_url` and nowhere else.
         auth: the header that it goes into.
         timeout_s: for everything, from connecting to the last byte.
@@ -51,7 +52,7 @@ async def send(
         headers[name] = value
     built = client.build_request(
         request.method,
-        base_url + request.path,
+        _url(base_url, request.path),
         headers=headers,
         content=request.body,
         timeout=httpx.Timeout(None, connect=CONNECT_S),
@@ -81,6 +82,12 @@ async def _read(response: httpx.Response) -> HttpResponse | Failure:
         if len(body) > MAX_BODY_BYTES:
             return _unreadable(response, f"the body is larger than {MAX_BODY_BYTES} bytes")
     return _decoded(response, bytes(body))
+
+
+def _url(base_url: str, path: str) -> str:
+    """The whole address. One writes `/v1` or `/api` into a base URL as others want it."""
+    first = path.split("/")[1]
+    return base_url.removesuffix(f"/{first}") + path
 
 
 def _unconnected(error: httpx.ConnectError) -> Failure:
