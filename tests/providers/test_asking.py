@@ -100,6 +100,31 @@ def test_thinking_and_a_schema_are_one_capability(known: dict[str, Fact]) -> Non
     assert approach(TASK, paired, silent).mode == approach(TASK, bare, silent).mode
 
 
+@pytest.mark.parametrize(
+    ("profile", "model", "feature"),
+    [
+        ("anthropic", "claude-sonnet-4-6", Feature.TEMPERATURE),
+        ("openai", "gpt-5.6-terra", Feature.LOGPROBS),
+    ],
+)
+def test_what_only_works_without_thinking_is_left_out_beside_the_wish_to_think(
+    profile: str, model: str, feature: Feature
+) -> None:
+    """It would be refused; without the wish, or with that not to think, it is sent."""
+    target = declared(named(profile), model)
+    assert target.fact(feature).value == "thinking_off"
+    for thinking, is_sent in (("low", False), ("off", True), (None, True)):
+        wishes = Wishes(thinking=thinking)  # type: ignore[arg-type]
+        chosen = approach(TASK, target, wishes)
+        sent = options(chosen, TASK, target, wishes)
+        carried = {
+            Feature.TEMPERATURE: sent.temperature is not None,
+            Feature.LOGPROBS: sent.num_alternatives is not None,
+        }
+        assert carried[feature] is is_sent
+        assert (feature in chosen.dropped) is not is_sent
+
+
 def test_schema_that_one_endpoint_refused_is_shown_there_and_enforced_for_others() -> None:
     refused = {f"json_schema_strict:{TASK.schema_hash}": Fact(status=Status.UNSUPPORTED)}
     target = declared(named("mistral"), **refused)

@@ -26,6 +26,7 @@ MODE_FEATURES: Mapping[Mode, Feature | None] = {
     "json_mode": Feature.JSON_OBJECT,
     "prompted": None,
 }
+_WITHOUT_THINKING = "thinking_off"  # value of a fact: the feature is refused while a model thinks
 _KNOWN_TO_WORK = frozenset({Status.SUPPORTED, Status.CONDITIONAL, Status.PARTIAL})
 
 
@@ -91,7 +92,7 @@ def approach(task: Task, target: Target, wishes: Wishes) -> Approach:
         CapabilityMissing: the task cannot do without something that the provider lacks.
     """
     bias = task.logit_bias
-    if bias and bias.required and not _sendable_bias(task, target):
+    if bias and bias.required and not _sendable_bias(task, target, wishes):
         raise CapabilityMissing(target.profile.name, Feature.LOGIT_BIAS)
     dropped = _dropped(task, target, wishes)
     for mode, feature in MODE_FEATURES.items():
@@ -135,13 +136,20 @@ def options(
         model=target.model,
         mode=chosen.mode,
         max_output_tokens=_clipped(limit * output_factor, target.fact(length).limit),
-        num_alternatives=_num_alternatives(target) if wishes.logprobs else None,
-        seed=wishes.seed if target.fact(Feature.SEED).is_usable else None,
-        temperature=wishes.temperature if target.fact(Feature.TEMPERATURE).is_usable else None,
-        logit_bias=_sendable_bias(task, target),
+        num_alternatives=_num_alternatives(target, wishes) if wishes.logprobs else None,
+        seed=wishes.seed if takes(Feature.SEED, target, wishes) else None,
+        temperature=wishes.temperature if takes(Feature.TEMPERATURE, target, wishes) else None,
+        logit_bias=_sendable_bias(task, target, wishes),
         thinking=wishes.thinking if _takes_wish(target, wishes) else None,
         length_feature=length,
     )
+
+
+def takes(feature: Feature, target: Target, wishes: Wishes) -> bool:
+    """Whether a tuning parameter is worth sending beside the wish to think."""
+    fact = target.fact(feature)
+    is_thinking = wishes.thinking != "off" and _takes_wish(target, wishes)
+    return fact.is_usable and not (is_thinking and fact.value == _WITHOUT_THINKING)
 
 
 def _clipped(number: int, limit: float | None) -> int:
@@ -176,12 +184,13 @@ def _is_open(mode: Mode, feature: Feature, task: Task, target: Target, wishes: W
 
 def _dropped(task: Task, target: Target, wishes: Wishes) -> tuple[str, ...]:
     is_lacking = {
-        Feature.LOGPROBS: wishes.logprobs and not target.fact(Feature.LOGPROBS).is_usable,
-        Feature.SEED: wishes.seed is not None and not target.fact(Feature.SEED).is_usable,
+        Feature.LOGPROBS: wishes.logprobs and not takes(Feature.LOGPROBS, target, wishes),
+        Feature.SEED: wishes.seed is not None and not takes(Feature.SEED, target, wishes),
         Feature.TEMPERATURE: wishes.temperature is not None
-        and not target.fact(Feature.TEMPERATURE).is_usable,
+        and not takes(Feature.TEMPERATURE, target, wishes),
         Feature.REASONING: wishes.thinking is not None and not _takes_wish(target, wishes),
-        Feature.LOGIT_BIAS: task.logit_bias is not None and not _sendable_bias(task, target),
+        Feature.LOGIT_BIAS: task.logit_bias is not None
+        and not _sendable_bias(task, target, wishes),
     }
     return tuple(sorted(feature.value for feature, lacks in is_lacking.items() if lacks))
 
@@ -193,12 +202,12 @@ def _takes_wish(target: Target, wishes: Wishes) -> bool:
     return target.profile.thinking_fields(target.model, wishes.thinking) is not None
 
 
-def _num_alternatives(target: Target) -> int | None:
-    if not target.fact(Feature.LOGPROBS).is_usable:
+def _num_alternatives(target: Target, wishes: Wishes) -> int | None:
+    if not takes(Feature.LOGPROBS, target, wishes):
         return None
-    top = target.fact(Feature.TOP_LOGPROBS)
-    if not top.is_usable:
+    if not takes(Feature.TOP_LOGPROBS, target, wishes):
         return 0
+    top = target.fact(Feature.TOP_LOGPROBS)
     return MAX_ALTERNATIVES if top.limit is None else min(MAX_ALTERNATIVES, int(top.limit))
 
 
@@ -210,11 +219,12 @@ def _length_feature(target: Target) -> Feature:
     return older
 
 
-def _sendable_bias(task: Task, target: Target) -> Mapping[int | str, float]:
+def _sendable_bias(task: Task, target: Target, wishes: Wishes) -> Mapping[int | str, float]:
     """The whole logit bias of a task, or nothing: half of one would mean something else."""
     bias = task.logit_bias
     # Unknown is no yes here: a server that ignores a bias says nothing.
-    if bias is None or not target.has(Feature.LOGIT_BIAS):
+    is_taken = target.has(Feature.LOGIT_BIAS) and takes(Feature.LOGIT_BIAS, target, wishes)
+    if bias is None or not is_taken:
         return {}
     names_texts = any(isinstance(token, str) for token in bias.by_token)
     return {} if names_texts and not target.profile.biases_texts else bias.by_token

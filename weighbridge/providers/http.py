@@ -15,7 +15,15 @@ from pydantic import SecretStr
 from weighbridge.capability import NOTHING_KNOWN, Fact, Feature, Ledger, Origin, Status
 from weighbridge.decision import FailureKind, FieldEvidence, Json
 from weighbridge.providers.agreement import agreement, answer_in
-from weighbridge.providers.asking import MODE_FEATURES, Target, Wishes, approach, options, shown
+from weighbridge.providers.asking import (
+    MODE_FEATURES,
+    Target,
+    Wishes,
+    approach,
+    options,
+    shown,
+    takes,
+)
 from weighbridge.providers.evidence import LogprobSource, aligned
 from weighbridge.providers.profiles import Profile
 from weighbridge.providers.protocol import (
@@ -53,6 +61,12 @@ class Price:
 
     prompt: float
     completion: float
+
+    def cost_usd(self, prompt_tokens: int | None, completion_tokens: int | None) -> float | None:
+        """Of so many tokens; None where a number is not known."""
+        if prompt_tokens is None or completion_tokens is None:
+            return None
+        return (prompt_tokens * self.prompt + completion_tokens * self.completion) / 1e6
 
 
 def identity(base_url: str, model: str, key: SecretStr | None) -> str:
@@ -229,10 +243,8 @@ class HttpProvider:
 
     def cost_usd(self, prompt_tokens: int | None, completion_tokens: int | None) -> float | None:
         """Price of one attempt; see `Provider.cost_usd`."""
-        if self._price is None or prompt_tokens is None or completion_tokens is None:
-            return None
-        spent = prompt_tokens * self._price.prompt + completion_tokens * self._price.completion
-        return spent / 1e6
+        price = self._price
+        return None if price is None else price.cost_usd(prompt_tokens, completion_tokens)
 
     def close(self) -> None:
         """Nothing to let go of: connections belong to the router's client."""
@@ -248,7 +260,7 @@ class HttpProvider:
             Feature.SEED: self._wishes.seed is not None,
             Feature.TEMPERATURE: self._wishes.temperature is not None,
         }
-        return is_wished[feature] and self._target().fact(feature).is_usable
+        return is_wished[feature] and takes(feature, self._target(), self._wishes)
 
     def _target(self) -> Target:
         return Target(profile=self.profile, model=self.model, facts=self.facts())

@@ -148,10 +148,8 @@ class SystemOneProvider:
 
     def cost_usd(self, prompt_tokens: int | None, completion_tokens: int | None) -> float | None:
         """Price of one attempt; see `Provider.cost_usd`."""
-        if self._price is None or prompt_tokens is None or completion_tokens is None:
-            return None
-        spent = prompt_tokens * self._price.prompt + completion_tokens * self._price.completion
-        return spent / 1e6
+        price = self._price
+        return None if price is None else price.cost_usd(prompt_tokens, completion_tokens)
 
     def close(self) -> None:
         """Nothing to let go of: connections belong to the router's client."""
