@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from pydantic import BaseModel, Field
 
 from weighbridge.errors import SchemaRefused, TaskInvalid
-from weighbridge.schemas.plan import plan_openai
+from weighbridge.schemas.plan import plan, plan_openai
 from weighbridge.schemas.references import resolve
 
 WIRE_KEYWORDS = {
@@ -458,3 +458,21 @@ def test_the_public_suite_is_refused_or_obeyed(suite, place):
     least = {"root": (17, 15), "required": (44, 66), "optional": (44, 109)}[place]
     assert num_planned >= least[0]
     assert num_checked >= least[1]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "required", "expected"),
+    [
+        ("openai", ["a", "b"], False),
+        ("openai", ["a"], True),
+        ("anthropic", ["a"], False),  # optional properties can be left out there
+        ("prompt", ["a"], False),
+    ],
+)
+def test_null_is_looked_for_only_where_it_may_stand_for_absence(dialect, required, expected):
+    """Where nothing is optional an answer needs no way back."""
+    inner = {"type": "object", "properties": {"c": {"type": "string"}}, "required": ["c"]}
+    properties = {"a": {"type": "string"}, "b": {**inner, "additionalProperties": False}}
+    schema = {"type": "object", "properties": properties, "required": required}
+    planned = plan({**schema, "additionalProperties": False}, dialect)
+    assert planned.null_is_absent is expected

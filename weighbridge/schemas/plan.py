@@ -10,7 +10,7 @@ from weighbridge.schemas.absence import forward, reverse
 from weighbridge.schemas.dialects import Dialect, dialect_named
 from weighbridge.schemas.losses import Loss
 from weighbridge.schemas.wires import plain_name
-from weighbridge.schemas.writer import write
+from weighbridge.schemas.writer import Written, write
 
 __all__ = ["Loss", "SchemaPlan", "plan", "plan_openai"]
 
@@ -28,7 +28,8 @@ class SchemaPlan:
         original: the schema that answers are checked against in the end.
         wire: the schema that is sent.
         losses: where the two part ways; the descriptions of `wire` tell what it lacks in words.
-        null_is_absent: whether null stands for optional properties that are left out.
+        null_is_absent: whether null stands for optional properties that are left out; False where
+            there are none, so that nothing is searched for them.
     """
 
     dialect: str
@@ -83,14 +84,15 @@ def plan(schema: Mapping[str, Json], dialect: str | Dialect, *, name: str = "ans
     {'category': 'bug'}
     """
     chosen = dialect_named(dialect) if isinstance(dialect, str) else dialect
-    wire, losses = write(schema, chosen) if chosen.enforces else (dict(schema), ())
+    unchanged = Written(dict(schema), (), null_is_absent=False)
+    written = write(schema, chosen) if chosen.enforces else unchanged
     return SchemaPlan(
         dialect=chosen.name,
         name=plain_name(name) or "answer",
         original=schema,
-        wire=wire,
-        losses=losses,
-        null_is_absent=chosen.enforces and chosen.optional == "null",
+        wire=written.wire,
+        losses=written.losses,
+        null_is_absent=written.null_is_absent,
     )
 
 

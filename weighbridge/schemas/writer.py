@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from weighbridge.decision import Json
 from weighbridge.errors import SchemaRefused
@@ -22,8 +22,16 @@ from weighbridge.schemas.values import spell
 from weighbridge.schemas.wires import Wire
 
 
-def write(schema: Mapping[str, Json], dialect: Dialect) -> tuple[Wire, tuple[Loss, ...]]:
-    """The schema for the wire, and what it lost.
+class Written(NamedTuple):
+    """A schema for the wire, what it lost, and whether null stands for absence anywhere in it."""
+
+    wire: Wire
+    losses: tuple[Loss, ...]
+    null_is_absent: bool
+
+
+def write(schema: Mapping[str, Json], dialect: Dialect) -> Written:
+    """The schema for the wire.
 
     Raises:
         SchemaRefused: the dialect cannot enforce the schema, or it is too large.
@@ -32,7 +40,8 @@ def write(schema: Mapping[str, Json], dialect: Dialect) -> tuple[Wire, tuple[Los
         problem = "only pointers into the schema itself are followed"
         raise SchemaRefused(dialect.name, here, keyword, problem)
     writer = _Writer(schema, dialect)
-    return writer.whole(), tuple(writer.losses)
+    wire = writer.whole()
+    return Written(wire, tuple(writer.losses), writer.null_is_absent)
 
 
 class _Writer:
@@ -40,6 +49,7 @@ class _Writer:
 
     def __init__(self, root: Mapping[str, Json], dialect: Dialect) -> None:
         self.losses: dict[Loss, None] = {}  # a set that keeps its order
+        self.null_is_absent = False
         self._root, self._dialect = root, dialect
         self._places = Places(root, dialect.name)
         self._budget = Budget(dialect)
@@ -240,6 +250,7 @@ class _Writer:
         """The wire form with null for absence; a null that is a value is then one thing for two."""
         if self._places.permits(inner, None):
             self._narrow("required", inner[0].where)
+        self.null_is_absent = True
         return wires.nullable(wire, self._dialect)
 
     def _rest(self, flat: Flat, here: str, holder: str) -> Place:
