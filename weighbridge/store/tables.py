@@ -157,3 +157,24 @@ spending_table = Table(
     CheckConstraint("reserved_micro_usd >= 0 AND spent_micro_usd >= 0", name="amounts"),
 )
 Index("ix_spending_ticket", spending_table.c.day, sqlite_where=OF_TICKET)
+
+cached_decision_table = Table(
+    "cached_decision",
+    metadata,
+    Column("key", CleanText, primary_key=True),
+    Column("record", CleanText, nullable=False),
+    Column("made_at", BigInteger, nullable=False),
+    Column("used_at", BigInteger, nullable=False),
+)
+Index("ix_cached_decision_made_at", cached_decision_table.c.made_at)
+Index("ix_cached_decision_used_at", cached_decision_table.c.used_at)
+
+cooldown_table = Table(
+    "cooldown",
+    metadata,
+    Column("identity", CleanText, primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("began_at", BigInteger, nullable=False),
+    Column("over_at", BigInteger, nullable=False),
+    Column("mark", Text, nullable=False),
+)
