@@ -150,7 +150,7 @@ class SharedCache:
             {"key": key, "record": record, "made_at": at, "used_at": at}
             for key, (record, at) in unsaved.items()
         ]
-        by_use = select(table.c.key).order_by(table.c.used_at.desc(), table.c.key)
+        by_use = select(table.c.key).order_by(table.c.used_at.desc())
         with self._database.writing() as connection:
             if uses:
                 used = update(table).where(table.c.key == bindparam("used_key"))
