@@ -77,7 +77,7 @@ def test_without_an_answer_there_is_a_reason_and_no_value(
     ticket: Ticket, ended: Outcome, is_suspicious: bool, reasons: tuple[str, ...]
 ) -> None:
     """Never a default label."""
-    decision = decide(TASK, ticket, ended, Gate(), is_suspicious=is_suspicious)
+    decision = decide(TASK, ticket, ended, Gate(), signs=("override",) * is_suspicious)
     assert (decision.status, decision.reasons) == ("review", reasons)
     assert (decision.value, decision.provider, dict(decision.fields)) == (None, None, {})
 
@@ -110,7 +110,7 @@ def test_decision_is_accepted_exactly_when_nothing_speaks_against_it(
     asked = task(*required)
     gate = Gate(without_evidence=without_evidence)
     ended = outcome(task=asked, concerns=tuple(concerns), **evidence)
-    decision = decide(asked, TICKET, ended, gate, is_suspicious=is_suspicious)
+    decision = decide(asked, TICKET, ended, gate, signs=("override",) * is_suspicious)
     assert (decision.status == "accepted") == (decision.reasons == ())
     assert len(set(decision.reasons)) == len(decision.reasons)
     assert is_suspicious == (decision.reasons[:1] == ("injection_suspected",))
@@ -133,7 +133,7 @@ def test_weightier_reasons_come_first() -> None:
         category=weight("postmask"),
         priority=weight(probability=0.1),
     )
-    decision = decide(asked, TICKET, ended, Gate(), is_suspicious=True)
+    decision = decide(asked, TICKET, ended, Gate(), signs=("override",))
     assert decision.reasons == (
         "injection_suspected",
         "language",
@@ -151,13 +151,13 @@ def test_advisory_field_is_judged_and_decides_nothing(
 ) -> None:
     asked = task(*required)
     ended = outcome(task=asked, category=weight(), priority=weight(probability=0.1))
-    decision = decide(asked, TICKET, ended, Gate(), is_suspicious=False)
+    decision = decide(asked, TICKET, ended, Gate(), signs=())
     assert decision.status == status
     assert [f.accepted for f in decision.fields.values()] == [True, False]
 
 
 def test_field_that_nobody_weighed_is_kept_without_evidence() -> None:
-    decision = decide(TASK, TICKET, outcome(), Gate(), is_suspicious=False)
+    decision = decide(TASK, TICKET, outcome(), Gate(), signs=())
     assert [f.source for f in decision.fields.values()] == ["none", "none"]
     assert decision.reasons == ("no_evidence",)
 
@@ -165,7 +165,7 @@ def test_field_that_nobody_weighed_is_kept_without_evidence() -> None:
 def test_option_that_was_put_right_says_so_beside_its_evidence() -> None:
     text = '{"category": "BILLING", "priority": "high"}'
     ended = outcome(text=text, category=weight())
-    decision = decide(TASK, TICKET, ended, Gate(), is_suspicious=False)
+    decision = decide(TASK, TICKET, ended, Gate(), signs=())
     assert decision.fields["category"].value == "billing"
     assert [note.split(":")[0] for note in decision.fields["category"].notes] == ["case_restored"]
     assert decision.fields["priority"].notes == ()
@@ -178,7 +178,7 @@ def test_same_question_about_the_same_ticket_is_one_entry() -> None:
     tasks = [TASK, task("category", "priority"), Task.triage(categories=["billing"])]
     keys = []
     for asked, ticket in itertools.product(tasks, tickets):
-        decision = decide(asked, ticket, NOBODY, Gate(), is_suspicious=False)
+        decision = decide(asked, ticket, NOBODY, Gate(), signs=())
         first, second = (review_entry(asked, ticket, decision, None).dedupe_key for _ in range(2))
         assert first == second
         keys.append(first)
@@ -187,9 +187,16 @@ def test_same_question_about_the_same_ticket_is_one_entry() -> None:
 
 
 def test_person_is_asked_about_each_field_with_the_machine_s_answer() -> None:
-    decision = decide(TASK, TICKET, outcome(), Gate(), is_suspicious=False)
+    decision = decide(TASK, TICKET, outcome(), Gate(), signs=())
     entry = review_entry(TASK, TICKET, decision, {"category": "billing", "priority": "high"})
     assert [(q.field, q.machine, q.options, q.required) for q in entry.questions] == [
         ("category", "billing", ("billing", "bug"), True),
         ("priority", "high", ("low", "high"), False),
     ]
+
+
+def test_notes_of_every_field_name_the_signs_of_an_injection_and_only_then() -> None:
+    """The reviewer is told what to look for."""
+    for signs, notes in ((("leak", "override"), ("injection signs: leak, override",)), ((), ())):
+        decision = decide(TASK, TICKET, outcome(), Gate(), signs=signs)
+        assert [field.notes for field in decision.fields.values()] == [notes, notes]

@@ -18,7 +18,7 @@ _UNSURE = frozenset({Reason.LOW_MASS, Reason.LOW_PROBABILITY, Reason.LOW_SUPPORT
 
 
 def decide(
-    task: Task, ticket: Ticket, outcome: Outcome, gate: Gate, *, is_suspicious: bool
+    task: Task, ticket: Ticket, outcome: Outcome, gate: Gate, *, signs: tuple[str, ...]
 ) -> Decision:
     """Accept an answer, or say why a person must look.
 
@@ -27,12 +27,12 @@ def decide(
         ticket: about what.
         outcome: who answered, if anybody did.
         gate: the thresholds.
-        is_suspicious: the ticket shows signs of an injection.
+        signs: of an injection (`injection.signs`); the notes of each field name them.
 
     Returns:
         A decision without a `review_id`.
     """
-    suspicion = (Reason.INJECTION_SUSPECTED,) if is_suspicious else ()
+    suspicion = (Reason.INJECTION_SUSPECTED,) if signs else ()
     answered = outcome.answered
     if answered is None:
         cause = Reason.REFUSAL if outcome.refused else Reason.NO_ANSWER
@@ -47,6 +47,9 @@ def decide(
             trail=outcome.trail,
         )
     fields = _judged(task, answered, gate)
+    if signs:
+        note = f"injection signs: {', '.join(signs)}"
+        fields = {name: replace(f, notes=(*f.notes, note)) for name, f in fields.items()}
     objections = [f.reason for f in fields.values() if f.required and f.reason is not None]
     if not any(f.required for f in fields.values()) and gate.without_evidence != "accept":
         objections.append(Reason.NO_EVIDENCE)  # nothing that the decision depends on was weighed

@@ -177,7 +177,8 @@ class Router:
                     task, answered, self.gate, may_escalate=bool(self._policy.stronger)
                 ),
             )
-        decision = decide(task, ticket, outcome, self.gate, is_suspicious=bool(signs(ticket, task)))
+        found = await _signs(ticket, task)
+        decision = decide(task, ticket, outcome, self.gate, signs=found)
         if decision.status == "accepted":
             return decision
         value = outcome.answered.accepted.value if outcome.answered else None
@@ -318,6 +319,13 @@ async def _read(source: TicketSource) -> Ticket:
     if isinstance(body, str) and len(body) > _LONG_CHARS:
         return await asyncio.to_thread(Ticket.of, source)
     return Ticket.of(source)
+
+
+async def _signs(ticket: Ticket, task: Task) -> tuple[str, ...]:
+    """The signs of an injection; in a long ticket they are looked for off the event loop."""
+    if len(ticket.body) > _LONG_CHARS:
+        return await asyncio.to_thread(signs, ticket, task)
+    return signs(ticket, task)
 
 
 def _check_concurrency(concurrency: int) -> None:
