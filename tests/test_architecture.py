@@ -25,7 +25,9 @@ ALLOWED: dict[str, set[str]] = {
     "review": {"errors", "decision", "store"},
     "router": {"errors", "decision", "schemas", "providers"},
     "settings": {"errors"},
+    "provider_config": {"errors", "capability", "settings", "providers"},
     "config": {
+        "provider_config",
         "errors",
         "capability",
         "settings",
@@ -40,6 +42,7 @@ ALLOWED: dict[str, set[str]] = {
         "__init__",
         "capability",
         "config",
+        "provider_config",
         "decision",
         "errors",
         "local_engine",

@@ -4,15 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from weighbridge.config import (
-    build_provider,
-    build_router,
-    build_task,
-    endpoint,
-    open_queue,
-    read_key,
-)
+from weighbridge.config import build_router, build_task, open_queue
 from weighbridge.errors import ConfigError, QueueUnavailable
+from weighbridge.provider_config import build_provider, endpoint, read_key
 from weighbridge.providers.ledger import MemoryLedger
 from weighbridge.settings import load_settings
 

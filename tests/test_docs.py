@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -81,6 +83,28 @@ def test_every_notation_of_the_engine_page_writes_what_it_says() -> None:
     assert len(written) == len(wanted)
     for text, pattern in zip(written, wanted, strict=True):
         assert re.fullmatch(pattern, text), (text, pattern)
+
+
+@pytest.mark.models
+def test_python_of_the_observability_page_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a process of its own, since a process has one place where its spans go."""
+    monkeypatch.setenv("WEIGHBRIDGE_REVIEW__DATABASE", f"sqlite:///{tmp_path}/queue.db")
+    page = (ROOT / "docs" / "observability.md").read_text("utf-8")
+    code = "\n".join(blocks("python", page))
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert all(name in done.stdout for name in ("invoke_workflow triage", "new mail"))
+    assert re.search(r"INFO weighbridge ticket \w+: \w+.* in [\d.]+ s, 1 attempts", done.stderr)
+    (settings,) = blocks("toml", page)
+    assert load_settings(tomllib.loads(settings)).telemetry.opentelemetry is False
 
 
 def test_every_guide_is_on_the_engine_page() -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from weighbridge.config import build_router, build_task, read_key
+from weighbridge.config import build_router, build_task
 from weighbridge.errors import ConfigError
+from weighbridge.provider_config import read_key
 from weighbridge.settings import RemoteSettings, find_file, load_settings
 
 ENDPOINT = {"name": "a", "kind": "openai", "base_url": "https://a.test/v1", "model": "m"}
@@ -29,7 +30,7 @@ def problem(content: dict[str, Any]) -> ConfigError:
         ({"provider": [{"kind": "local", "modle": "x"}]}, "provider.0.modle", "model"),
         ({"provider": [ENDPOINT | {"api_key": "canary"}]}, "provider.0.api_key", "api_key_env"),
         ({"task": {"categorys": []}}, "task.categorys", "categories"),
-        ({1: {}}, "1", "task"),
+        ({1: {}}, "1", "telemetry"),
         ({"_env_file": "canary"}, "_env_file", ""),
     ],
 )

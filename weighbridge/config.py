@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-import difflib
-import os
-from collections.abc import Iterator
+import asyncio
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import platformdirs
-from pydantic import SecretStr
 
 from weighbridge.errors import ConfigError, TaskInvalid
+from weighbridge.provider_config import build_provider
 from weighbridge.schemas.task import Task
-from weighbridge.settings import Labels, LocalSettings, RemoteSettings, Settings
+from weighbridge.settings import Labels, RemoteSettings, Settings
 
 if TYPE_CHECKING:
-    from weighbridge.capability import Ledger
-    from weighbridge.providers.http import HttpProvider, Price
-    from weighbridge.providers.profiles import Profile
     from weighbridge.providers.protocol import Provider
-    from weighbridge.providers.systemone import SystemOneProvider
     from weighbridge.review.queue import ReviewQueue
+    from weighbridge.router.admission import Admission
+    from weighbridge.router.cache import DecisionCache
+    from weighbridge.router.chain import Policy
+    from weighbridge.router.gate import Gate
+    from weighbridge.router.limits import Limiter
     from weighbridge.router.router import Router
     from weighbridge.schemas.redaction import Redactor
     from weighbridge.store.database import Database
+    from weighbridge.store.health import SharedHealth
     from weighbridge.store.ledger import CapabilityLedger
 
 
@@ -115,28 +119,105 @@ def build_router(settings: Settings) -> Router:
     from weighbridge.router.chain import Policy
     from weighbridge.router.gate import Gate
     from weighbridge.router.router import Router
+    from weighbridge.router.telemetry import Telemetry
     from weighbridge.store.ledger import CapabilityLedger
 
+    gate = Gate(**settings.gate.model_dump())
+    policy = Policy(
+        strategy=settings.router.strategy,
+        max_attempts=settings.router.max_attempts,
+        stronger=frozenset(settings.router.stronger),
+        hedge_after=settings.router.hedge_after,
+    )
     with ExitStack() as on_error:
         database = on_error.enter_context(closing(open_database(settings)))
         ledger = on_error.enter_context(closing(CapabilityLedger(database)))
+        providers = _checked([build_provider(chosen, ledger) for chosen in settings.asked])
         router = Router(
-            _checked([build_provider(chosen, ledger) for chosen in settings.asked]),
+            providers,
             ReviewQueue(database),
             ledger=ledger,
             redact=build_redactor(settings),
+            admission=_build_admission(settings, database),
+            cooldowns=_build_cooldowns(settings, database),
+            cache=_build_cache(settings, database, providers, gate, policy),
             task=build_task(settings),
-            gate=Gate(**settings.gate.model_dump()),
+            gate=gate,
+            policy=policy,
             deadline_s=settings.router.deadline,
-            policy=Policy(
-                strategy=settings.router.strategy,
-                max_attempts=settings.router.max_attempts,
-                stronger=frozenset(settings.router.stronger),
-                hedge_after=settings.router.hedge_after,
-            ),
+            telemetry=Telemetry(opentelemetry=settings.telemetry.opentelemetry),
         )
         on_error.pop_all()  # from here on the router closes them
         return router
+
+
+def _build_admission(settings: Settings, database: Database) -> Admission:
+    """Limits and budget, as far as any are configured."""
+    from weighbridge.router.admission import Admission
+    from weighbridge.router.budget import Budget, Caps
+
+    remote = [chosen for chosen in settings.asked if isinstance(chosen, RemoteSettings)]
+    limiters = {chosen.name: found for chosen in remote if (found := _build_limiter(chosen))}
+    caps = Caps(
+        usd_per_day=settings.budget.usd_per_day,
+        usd_per_ticket=settings.budget.usd_per_ticket,
+        provider_usd_per_day={
+            chosen.name: chosen.usd_per_day for chosen in remote if chosen.usd_per_day is not None
+        },
+    )
+    if caps == Caps():
+        return Admission(limiters)
+    from weighbridge.store.budget import SharedBooks
+
+    return Admission(limiters, Budget(caps, SharedBooks(database)))
+
+
+def _build_limiter(chosen: RemoteSettings) -> Limiter | None:
+    numbers = chosen.requests_per_minute, chosen.tokens_per_minute, chosen.max_concurrency
+    if numbers == (None, None, None):
+        return None
+    from weighbridge.router.limits import Limiter, Limits
+
+    requests, tokens, concurrency = numbers
+    limits = Limits(
+        requests_per_minute=requests, tokens_per_minute=tokens, max_concurrency=concurrency
+    )
+    return Limiter(limits, clock=time.monotonic, sleep=asyncio.sleep)
+
+
+def _build_cooldowns(settings: Settings, database: Database) -> SharedHealth | None:
+    if not settings.router.share_health:
+        return None
+    from weighbridge.store.health import SharedHealth
+
+    return SharedHealth(database)
+
+
+def _build_cache(
+    settings: Settings,
+    database: Database,
+    providers: Sequence[Provider],
+    gate: Gate,
+    policy: Policy,
+) -> DecisionCache | None:
+    chosen = settings.cache
+    if not chosen.enabled:
+        return None
+    from weighbridge.router.cache import Cache, DecisionCache, MemoryCache
+    from weighbridge.store.cache import SharedCache
+
+    entries, age_s = chosen.max_entries, chosen.max_age
+    kept: Cache = MemoryCache(max_entries=entries, max_age_s=age_s)
+    if chosen.kind == "database":
+        kept = SharedCache(database, max_entries=entries, max_age_s=age_s)
+    asked = json.dumps([one.model_dump(mode="json") for one in settings.asked], sort_keys=True)
+    return DecisionCache(
+        kept,
+        providers=providers,
+        gate=gate,
+        policy=policy,
+        settings=hashlib.sha256(asked.encode()).hexdigest(),
+    )
 
 
 def _checked(providers: list[Provider]) -> list[Provider]:
@@ -148,147 +229,6 @@ def _checked(providers: list[Provider]) -> list[Provider]:
         for provider in local:
             provider.check()
     return providers
-
-
-def read_key(chosen: RemoteSettings) -> SecretStr | None:
-    """The API key of a provider; None if the configuration names none.
-
-    Raises:
-        ConfigError: the variable is not set or the file cannot be read.
-    """
-    where = f"[[provider]] {chosen.name}"
-    if chosen.api_key_env is not None:
-        value = os.environ.get(chosen.api_key_env, "").strip()
-        if not value:
-            hint = f"Set {chosen.api_key_env} to the API key."
-            problem = f"the environment variable {chosen.api_key_env} is not set"
-            raise ConfigError(where, "api_key_env", problem, hint)
-        return _secret(value, where, "api_key_env")
-    if chosen.api_key_file is not None:
-        try:
-            value = chosen.api_key_file.expanduser().read_text("utf-8").strip()
-        except (OSError, UnicodeError, RuntimeError) as error:  # the last: whose home is `~name`?
-            problem = f"{chosen.api_key_file} cannot be read ({type(error).__name__})"
-            raise ConfigError(where, "api_key_file", problem) from None
-        if not value:
-            raise ConfigError(where, "api_key_file", f"{chosen.api_key_file} is empty")
-        return _secret(value, where, "api_key_file")
-    return None
-
-
-def _secret(value: str, where: str, key: str) -> SecretStr:
-    if not (value.isascii() and value.isprintable()):  # it goes into a header
-        raise ConfigError(where, key, "what it names holds more than one line of ASCII")
-    return SecretStr(value)
-
-
-def build_provider(chosen: RemoteSettings | LocalSettings, ledger: Ledger) -> Provider:
-    """One provider; the local engine is loaded later, with the first ticket.
-
-    Args:
-        chosen: the configured provider.
-        ledger: what was probed and learned of endpoints.
-
-    Raises:
-        ConfigError: its key is missing, or nothing says where and what it is.
-    """
-    if isinstance(chosen, LocalSettings):
-        from weighbridge.providers.local import LocalProvider
-
-        return LocalProvider(
-            name=chosen.name,
-            model=chosen.model,
-            prior=None if chosen.prior == "off" else chosen.prior,
-            precision=chosen.precision,
-            threads=chosen.threads,
-            max_ticket_tokens=chosen.max_ticket_tokens,
-            timeout_s=chosen.timeout,
-            reserve_s=chosen.reserve,
-        )
-    return _build_remote(chosen, ledger)
-
-
-def _build_remote(chosen: RemoteSettings, ledger: Ledger) -> HttpProvider | SystemOneProvider:
-    from weighbridge.providers.adapters import adapter_for
-    from weighbridge.providers.asking import Wishes
-    from weighbridge.providers.http import HttpProvider
-    from weighbridge.providers.systemone import SystemOneProvider
-
-    profile, base_url = endpoint(chosen)
-    price = _price(chosen, profile)
-    if chosen.kind == "systemone":
-        return SystemOneProvider(
-            name=chosen.name,
-            model=chosen.model,
-            base_url=base_url,
-            profile=profile,
-            ledger=ledger,
-            key=read_key(chosen),
-            timeout_s=chosen.timeout,
-            price=price,
-            weight=chosen.weight,
-        )
-    return HttpProvider(
-        name=chosen.name,
-        model=chosen.model,
-        base_url=base_url,
-        profile=profile,
-        adapter=adapter_for(profile),
-        ledger=ledger,
-        key=read_key(chosen),
-        wishes=Wishes(
-            max_output_tokens=chosen.max_output_tokens,
-            thinking_tokens=chosen.thinking_tokens,
-            logprobs=chosen.logprobs != "off",
-            seed=chosen.seed,
-            temperature=chosen.temperature,
-            thinking=chosen.thinking,
-            samples=chosen.samples,
-            mass_probe_rate=chosen.mass_probe_rate,
-        ),
-        timeout_s=chosen.timeout,
-        weight=chosen.weight,
-        logprobs=None if chosen.logprobs == "off" else chosen.logprobs,
-        price=price,
-    )
-
-
-def _price(chosen: RemoteSettings, profile: Profile) -> Price | None:
-    """What was configured; else what the vendor is known to have published."""
-    from weighbridge.providers import prices
-    from weighbridge.providers.http import Price
-
-    if chosen.price is None:
-        return prices.of(profile, chosen.model)
-    return Price(**chosen.price.model_dump())
-
-
-def endpoint(chosen: RemoteSettings) -> tuple[Profile, str]:
-    """Who speaks at a configured endpoint, and its base URL.
-
-    Raises:
-        ConfigError: an unknown profile, or no base URL where the vendor has none of its own.
-    """
-    from weighbridge.providers import profiles
-
-    where = f"[[provider]] {chosen.name}"
-    if chosen.profile:
-        known = profiles.names(chosen.kind)
-        if chosen.profile not in known:
-            near = difflib.get_close_matches(chosen.profile, known, 1, cutoff=0)[0]
-            hint = f"There are, for kind {chosen.kind!r}: {', '.join(known)}."
-            problem = f"no profile {chosen.profile!r}; the nearest is {near!r}"
-            raise ConfigError(where, "profile", problem, hint)
-        profile = profiles.named(chosen.profile)
-    elif chosen.base_url:
-        profile = profiles.of_url(chosen.kind, chosen.base_url)
-    else:
-        profile = profiles.named(profiles.GENERIC[chosen.kind])
-    base_url = chosen.base_url or profile.base_url
-    if not base_url:
-        hint = "Give the address below which its API is found."
-        raise ConfigError(where, "base_url", f"{profile.name} has no address of its own", hint)
-    return profile, base_url
 
 
 def _plain_labels(labels: Labels) -> Any:

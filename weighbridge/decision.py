@@ -64,6 +64,8 @@ class FailureKind(StrEnum):
     FILTERED = "filtered"
     DEADLINE = "deadline"
     COOLING = "cooling"  # not asked: the provider is cooling down or disabled
+    LIMIT = "limit"  # not asked: no room within our own limits in time
+    BUDGET = "budget"  # not asked: no money is left, or nobody knows what it would cost
     CANCELLED = "cancelled"  # another provider was quicker
     UNAVAILABLE = "unavailable"  # the local engine cannot run here
     UNKNOWN = "unknown"

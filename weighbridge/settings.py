@@ -48,14 +48,14 @@ _PROBLEMS = {
     "union_tag_not_found": "needs a `kind`: openai, gemini, ollama, anthropic, systemone or local",
 }
 
-_UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 def _seconds(value: Any) -> Any:
     """Seconds from a number or a text such as "20s", "500ms", "2m"."""
     if isinstance(value, str | bool):
         # Without a unit too: all that the environment can hold is text.
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?", str(value).strip())
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?", str(value).strip())
         if match is None:
             raise ValueError('a duration is a number of seconds or a text such as "20s" or "500ms"')
         return float(match[1]) * _UNITS_S[match[2] or "s"]
@@ -86,6 +86,8 @@ def _base_url(value: str) -> str:
 
 Seconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0, le=3600)]
 Name = Annotated[str, AfterValidator(_name)]
+Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Limit = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -96,8 +98,8 @@ class _Section(BaseModel):
 class PriceSettings(_Section):
     """US dollars for a million tokens."""
 
-    prompt: Annotated[float, Field(ge=0)]
-    completion: Annotated[float, Field(ge=0)]
+    prompt: Dollars
+    completion: Dollars
 
 
 class RemoteSettings(_Section):
@@ -121,6 +123,10 @@ class RemoteSettings(_Section):
     mass_probe_rate: Share = 0.0
     weight: Annotated[float, Field(ge=0)] = 1.0  # for the strategy "weighted"
     price: PriceSettings | None = None
+    usd_per_day: Dollars | None = None
+    requests_per_minute: Limit | None = None
+    tokens_per_minute: Limit | None = None
+    max_concurrency: Limit | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -152,6 +158,7 @@ class RouterSettings(_Section):
     order: tuple[str, ...] = ()  # empty: as the providers stand in the file
     strategy: Literal["configured", "cheapest", "fastest", "weighted"] = "configured"
     stronger: tuple[str, ...] = ()  # asked where an answer is unsure
+    share_health: bool = False  # cooldowns, with other processes, through the review database
     hedge_after: Annotated[float, Field(ge=0.5, lt=1)] | None = None
     deadline: Seconds = 30.0
     max_attempts: Annotated[int, Field(ge=1, le=100)] = 8
@@ -170,6 +177,28 @@ class ReviewSettings(_Section):
     """Where decisions wait for a person."""
 
     database: str = ""  # empty: in the user's data folder
+
+
+class TelemetrySettings(_Section):
+    """What is told to the world outside; see `weighbridge.router.telemetry`."""
+
+    opentelemetry: bool = True  # wherever the application has loaded it
+
+
+class BudgetSettings(_Section):
+    """US dollars that may be spent in a day (UTC), by all processes; see `router.budget`."""
+
+    usd_per_day: Dollars | None = None
+    usd_per_ticket: Dollars | None = None
+
+
+class CacheSettings(_Section):
+    """Accepted decisions that are kept for tickets that say the same; see `router.cache`."""
+
+    enabled: bool = False
+    kind: Literal["memory", "database"] = "memory"
+    max_entries: Limit = 10_000
+    max_age: Annotated[float, BeforeValidator(_seconds), Field(gt=0)] = 86_400.0
 
 
 class RedactionSettings(_Section):
@@ -230,7 +259,10 @@ class Settings(BaseSettings):
     gate: GateSettings = GateSettings()
     review: ReviewSettings = ReviewSettings()
     redaction: RedactionSettings = RedactionSettings()
+    budget: BudgetSettings = BudgetSettings()
+    cache: CacheSettings = CacheSettings()
     task: TaskSettings = TaskSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
 
     @classmethod
     def settings_customise_sources(

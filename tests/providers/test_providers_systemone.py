@@ -14,9 +14,9 @@ from jsonschema import Draft202012Validator
 from pydantic import SecretStr
 from systemone_request_schema import REQUEST
 
-from weighbridge.config import build_provider
 from weighbridge.decision import FailureKind, Json
 from weighbridge.errors import CapabilityMissing, SchemaRefused
+from weighbridge.provider_config import build_provider
 from weighbridge.providers.http import Price
 from weighbridge.providers.ledger import MemoryLedger
 from weighbridge.providers.profiles import named

@@ -48,6 +48,8 @@ def act(kind: FailureKind, **changes: object) -> Action:
         (FailureKind.FILTERED, False, True, Health.UNTOUCHED),
         (FailureKind.DEADLINE, False, False, Health.UNTOUCHED),
         (FailureKind.COOLING, False, True, Health.UNTOUCHED),
+        (FailureKind.LIMIT, False, True, Health.UNTOUCHED),
+        (FailureKind.BUDGET, False, True, Health.UNTOUCHED),
         (FailureKind.CANCELLED, False, True, Health.UNTOUCHED),
         (FailureKind.UNAVAILABLE, False, True, Health.UNTOUCHED),
         (FailureKind.UNKNOWN, False, True, Health.UNTOUCHED),

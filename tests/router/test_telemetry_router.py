@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import json
 import logging
 from collections.abc import Iterator
@@ -20,11 +19,6 @@ from weighbridge.providers.asking import Wishes
 from weighbridge.router.chain import Policy
 from weighbridge.router.gate import Gate
 from weighbridge.router.router import Router
-
-pytestmark = pytest.mark.skipif(
-    "telemetry" not in inspect.signature(Router.__init__).parameters,
-    reason="no router tells a telemetry yet",
-)
 
 TICKET = "I was charged twice"
 

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 import httpx
 
 from weighbridge.capability import Fact, Ledger
-from weighbridge.config import build_provider, endpoint, read_key
 from weighbridge.errors import WeighbridgeError
+from weighbridge.provider_config import build_provider, endpoint, read_key
 from weighbridge.providers.adapters import adapter_for
 from weighbridge.providers.checking import Checked, Reach, check
 from weighbridge.providers.ledger import MemoryLedger

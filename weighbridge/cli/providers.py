@@ -137,7 +137,8 @@ def probe(
 
 
 def _list_capabilities(settings: Settings, *, as_json: bool) -> None:
-    from weighbridge.config import endpoint, open_ledger
+    from weighbridge.config import open_ledger
+    from weighbridge.provider_config import endpoint
 
     with open_ledger(settings) as ledger:
         facts: dict[str, Mapping[str, Fact]] = {}
@@ -196,7 +197,7 @@ def _can_be_probed(chosen: RemoteSettings | LocalSettings) -> TypeGuard[RemoteSe
 
 def _endpoint(chosen: RemoteSettings | LocalSettings) -> str | None:
     """Where a provider is; None on this machine."""
-    from weighbridge.config import endpoint
+    from weighbridge.provider_config import endpoint
 
     if isinstance(chosen, LocalSettings):
         return None
@@ -208,7 +209,7 @@ def _endpoint(chosen: RemoteSettings | LocalSettings) -> str | None:
 
 def _state(chosen: RemoteSettings | LocalSettings) -> str:
     """Whether what the provider needs on this machine is there."""
-    from weighbridge.config import build_provider
+    from weighbridge.provider_config import build_provider
     from weighbridge.providers.ledger import MemoryLedger
     from weighbridge.providers.local import LocalProvider
 

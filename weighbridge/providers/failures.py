@@ -70,7 +70,12 @@ def from_transport(fault: TransportFault) -> Failure:
     """Why no response came."""
     # A timeout has used up its attempt's whole time; another one would use up the next provider's.
     retry = False if fault is TransportFault.TIMEOUT else None
-    return Failure(kind=FailureKind.TRANSIENT, detail=f"no response: {fault.value}", retry=retry)
+    return Failure(
+        kind=FailureKind.TRANSIENT,
+        detail=f"no response: {fault.value}",
+        retry=retry,
+        is_unsent=fault is TransportFault.CONNECT,
+    )
 
 
 def is_identifier(text: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -37,6 +38,7 @@ from weighbridge.providers.protocol import (
     RequestOptions,
     Weighed,
 )
+from weighbridge.providers.token_estimate import estimate_tokens
 from weighbridge.providers.transport import send
 from weighbridge.schemas.task import Prompt, Task, value_at
 from weighbridge.schemas.ticket import Ticket
@@ -47,6 +49,7 @@ _REFUSED_FOR = timedelta(days=30)  # a refusal is believed so long: servers are 
 _IGNORED_FOR = timedelta(days=1)  # that a schema is ignored is a guess from two answers
 _STRIKES = 2
 _SUSPECTS = (Feature.LOGPROBS, Feature.TEMPERATURE, Feature.SEED)  # the rarest first
+_UNSEEN_TOKENS = 500  # what vendors put before a prompt, most of all where there is a tool
 _SAMPLING = 0.7  # temperature of further answers: at 0 a model only repeats itself
 
 _SOURCES: Mapping[str, LogprobSource] = {
@@ -240,6 +243,19 @@ class HttpProvider:
             prompt_tokens=sum(each.prompt_tokens or 0 for each in replies),
             completion_tokens=sum(each.completion_tokens or 0 for each in replies),
         )
+
+    def worst_case(
+        self, task: Task, approach: Approach, ticket: Ticket, amendments: Amendments
+    ) -> tuple[int, int]:
+        """What one attempt can read and write; see `Provider.worst_case`."""
+        prompt = task.prompt(ticket)
+        texts = prompt.system, prompt.user, amendments.feedback, json.dumps(approach.schema.wire)
+        read = _UNSEEN_TOKENS + sum(map(estimate_tokens, texts))
+        written = self._options(
+            task, approach, output_factor=amendments.output_factor
+        ).max_output_tokens
+        num_calls = max(self._wishes.samples, 2 if self._wishes.mass_probe_rate else 1)
+        return num_calls * read, num_calls * written
 
     def cost_usd(self, prompt_tokens: int | None, completion_tokens: int | None) -> float | None:
         """Price of one attempt; see `Provider.cost_usd`."""

@@ -151,6 +151,12 @@ class LocalProvider:
         assert reply.evidence is not None
         return Weighed(evidence=reply.evidence)
 
+    def worst_case(
+        self, task: Task, approach: Approach, ticket: Ticket, amendments: Amendments
+    ) -> tuple[int, int]:
+        """Nobody counts the engine's tokens."""
+        return 0, 0
+
     def cost_usd(self, prompt_tokens: int | None, completion_tokens: int | None) -> float | None:
         """Nothing is paid to anybody."""
         return 0.0

@@ -19,7 +19,6 @@ from weighbridge.schemas.plan import SchemaPlan
 from weighbridge.schemas.task import Prompt, Task
 from weighbridge.schemas.ticket import Ticket
 
-
 Thinking: TypeAlias = Literal["off", "low", "medium", "high"]
 
 
@@ -72,6 +71,7 @@ class Failure:
             `Feature` has for it where it has one.
         is_schema: a capability failure is about this one schema, and not about schemas at all;
             an invalid answer breaks what the wire schema itself would have enforced.
+        is_unsent: no model can have read the request: there was no connection.
         limit: the largest value that the parameter takes, where the refusal names it.
         prompt_tokens: usage of an answer that was paid for and not accepted.
         completion_tokens: the same.
@@ -84,6 +84,7 @@ class Failure:
     retry: bool | None = None
     parameter: str | None = None
     is_schema: bool = False
+    is_unsent: bool = False
     limit: float | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
@@ -301,6 +302,15 @@ class Provider(Protocol):
 
         Most replies carry their numbers; further calls are made where the provider is configured
         for them. Never raises for what a provider or a network does: then less is known.
+        """
+        ...
+
+    def worst_case(
+        self, task: Task, approach: Approach, ticket: Ticket, amendments: Amendments
+    ) -> tuple[int, int]:
+        """Tokens that one attempt can read and write at most, those that weigh it included.
+
+        An estimate, and rather too high: it is asked before anything is sent.
         """
         ...
 

@@ -19,6 +19,7 @@ from weighbridge.providers.profiles import Profile
 from weighbridge.providers.protocol import Amendments, Approach, Failure, Reply, Weighed
 from weighbridge.providers.systemone_answers import read_response
 from weighbridge.providers.systemone_questions import refuse_unless_finite, request
+from weighbridge.providers.token_estimate import estimate_tokens
 from weighbridge.providers.transport import send
 from weighbridge.schemas.plan import SchemaPlan
 from weighbridge.schemas.task import Task
@@ -145,6 +146,13 @@ class SystemOneProvider:
         """The numbers that came with the answer; see `Provider.weigh`."""
         assert reply.evidence is not None
         return Weighed(evidence=reply.evidence)
+
+    def worst_case(
+        self, task: Task, approach: Approach, ticket: Ticket, amendments: Amendments
+    ) -> tuple[int, int]:
+        """What one attempt reads; nothing is written. See `Provider.worst_case`."""
+        body = request(self.model, task, ticket).body.decode()
+        return estimate_tokens(body), 0
 
     def cost_usd(self, prompt_tokens: int | None, completion_tokens: int | None) -> float | None:
         """Price of one attempt; see `Provider.cost_usd`."""

@@ -108,6 +108,8 @@ def next_action(
             | FailureKind.REFUSAL
             | FailureKind.FILTERED
             | FailureKind.COOLING
+            | FailureKind.LIMIT
+            | FailureKind.BUDGET
             | FailureKind.CANCELLED
             | FailureKind.UNAVAILABLE
             | FailureKind.UNKNOWN

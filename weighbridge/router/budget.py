@@ -221,7 +221,9 @@ def spent_usd(result: Reply | Failure, cost_usd: float | None) -> float | None:
     """
     if cost_usd is not None:
         return cost_usd
-    if isinstance(result, Failure) and result.status is not None and result.kind in _UNREAD:
+    if isinstance(result, Failure) and (
+        result.is_unsent or (result.status is not None and result.kind in _UNREAD)
+    ):
         return 0.0
     return None
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Literal, Protocol
 
 
 @dataclass(slots=True)
@@ -12,6 +13,26 @@ class _Cooling:
     since: float
     until: float
     is_on_trial: bool = False
+
+
+class SharedCooldowns(Protocol):
+    """Cooldowns that several processes know of; answers at once, from memory."""
+
+    def told(self, identity: str, wait_s: float, kind: Literal["cooling", "disabled"]) -> None:
+        """A provider is left alone for some time."""
+        ...
+
+    def recovered(self, identity: str, asked_at: float) -> None:
+        """It has answered what was asked at that time, on the monotonic clock."""
+        ...
+
+    def others(self) -> Mapping[str, float]:
+        """Seconds that are left, by identity."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what it holds; harmless when repeated."""
+        ...
 
 
 class ProviderHealth:
@@ -22,14 +43,23 @@ class ProviderHealth:
 
     Args:
         clock: monotonic seconds.
+        shared: what other processes know; None: this one keeps to itself.
     """
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
+    def __init__(self, clock: Callable[[], float], shared: SharedCooldowns | None = None) -> None:
+        self._clock, self._shared = clock, shared
         self._cooling: dict[str, _Cooling] = {}
 
-    def cool(self, identity: str, wait_s: float) -> None:
-        """Leave a provider alone for some time; a longer cooldown is never cut short."""
+    def cool(self, identity: str, wait_s: float, *, is_disabled: bool = False) -> None:
+        """Leave a provider alone for some time; a longer cooldown is never cut short.
+
+        Args:
+            identity: of the provider.
+            wait_s: from now.
+            is_disabled: no waiting cures it; for those who look at the table.
+        """
+        if self._shared is not None:
+            self._shared.told(identity, wait_s, "disabled" if is_disabled else "cooling")
         now = self._clock()
         known = self._cooling.get(identity)
         until = now + wait_s if known is None else max(known.until, now + wait_s)
@@ -40,6 +70,8 @@ class ProviderHealth:
 
         Of several tickets under way, one may be told to wait and another be answered.
         """
+        if self._shared is not None:
+            self._shared.recovered(identity, asked_at)
         known = self._cooling.get(identity)
         if known is not None and known.since < asked_at:
             del self._cooling[identity]
@@ -47,7 +79,10 @@ class ProviderHealth:
     def left_s(self, identity: str) -> float:
         """Seconds until the provider may be asked again; 0 if it may now."""
         known = self._cooling.get(identity)
-        return 0.0 if known is None else max(0.0, known.until - self._clock())
+        left_s = 0.0 if known is None else max(0.0, known.until - self._clock())
+        if self._shared is not None:
+            left_s = max(left_s, self._shared.others().get(identity, 0.0))
+        return left_s
 
     def is_on_trial(self, identity: str) -> bool:
         """Whether a ticket is trying the provider after a cooldown, with the end unknown."""

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import random
 import time
-from collections import deque
 from collections.abc import (
     AsyncGenerator,
     Awaitable,
@@ -26,14 +25,18 @@ import httpx
 from weighbridge.decision import Decision, ReviewEntry, ReviewId
 from weighbridge.errors import QueueUnavailable
 from weighbridge.providers.protocol import Provider
+from weighbridge.router.admission import Admission
 from weighbridge.router.background import Background
+from weighbridge.router.cache import DecisionCache
 from weighbridge.router.chain import Chain, Policy
 from weighbridge.router.deciding import decide, lacks, review_entry
 from weighbridge.router.gate import Gate
-from weighbridge.router.health import ProviderHealth
+from weighbridge.router.health import ProviderHealth, SharedCooldowns
 from weighbridge.router.injection import signs
 from weighbridge.router.latency import Latencies
 from weighbridge.router.outcome import Outcome
+from weighbridge.router.streams import in_order, in_order_sync
+from weighbridge.router.telemetry import Telemetry
 from weighbridge.router.visit import Asked, Surroundings
 from weighbridge.schemas.redaction import Redacts
 from weighbridge.schemas.task import Task
@@ -42,6 +45,8 @@ from weighbridge.schemas.ticket import Ticket
 DEFAULT_POLICY = Policy()
 
 _LONG_CHARS = 20_000
+# How many requests run at once is decided by whoever asks, and by the limits of each provider.
+_CONNECTIONS = httpx.Limits(max_connections=None, max_keepalive_connections=256)
 
 TicketSource = str | Mapping[str, Any] | Ticket
 
@@ -83,8 +88,13 @@ class Router:
         gate: thresholds of acceptance.
         redact: hides what no provider away from this machine may read, and puts it back into the
             answers; such as a `Redactor`.
+        admission: lets requests be sent, within limits and a budget; None: all of them.
+        cooldowns: what is known in other processes of providers that are left alone.
+        cache: of accepted decisions; None: every ticket is asked about.
         deadline_s: for one ticket, over all retries and providers.
         policy: how the providers are gone through.
+        telemetry: what is told to the world outside; None: log lines, and what the application's
+            OpenTelemetry takes.
         clock: monotonic seconds.
         sleep: seconds.
         jitter: 0 to 1.
@@ -99,8 +109,12 @@ class Router:
         gate: Gate,
         ledger: Closable | None = None,
         redact: Redacts | None = None,
+        admission: Admission | None = None,
+        cooldowns: SharedCooldowns | None = None,
+        cache: DecisionCache | None = None,
         deadline_s: float = 30.0,
         policy: Policy = DEFAULT_POLICY,
+        telemetry: Telemetry | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
@@ -108,13 +122,17 @@ class Router:
         self.task, self.gate = task, gate
         self._providers, self._queue, self._ledger = tuple(providers), queue, ledger
         self._deadline_s, self._clock = deadline_s, clock
-        self._redact = redact
+        self._redact, self._cache = redact, cache
+        self._admission, self._cooldowns = admission or Admission(), cooldowns
+        self._telemetry = telemetry or Telemetry(clock=clock)
         around = Surroundings(
-            health=ProviderHealth(clock),
+            health=ProviderHealth(clock, cooldowns),
             latencies=Latencies(),
             clock=clock,
             sleep=sleep,
             jitter=jitter,
+            telemetry=self._telemetry,
+            admission=self._admission,
         )
         self._policy = policy
         self._chain = Chain(self._providers, around=around, policy=policy)
@@ -165,10 +183,21 @@ class Router:
     async def aask(self, task: Task, ticket: TicketSource) -> Decision:
         """Run any task on one ticket; see `triage`."""
         ticket = await _read(ticket)
+        with self._telemetry.ticket(task.name, ticket.id) as watch:
+            return watch.decided(await self._decide(task, ticket))
+
+    async def _decide(self, task: Task, ticket: Ticket) -> Decision:
+        """Ask, judge, and queue what a person must see."""
+        deadline = self._clock() + self._deadline_s
         outcome = Outcome(answered=None, refused=False, trail=())
+        found = await _signs(ticket, task)
+        redacted = None if self._redact is None else self._redact(ticket.text)
+        key = None
+        if self._cache is not None and not ticket.is_empty:
+            key = self._cache.key(task, ticket, redacted, is_suspicious=bool(found))
+            if key is not None and (kept := await self._cache.recall(key, task, ticket)):
+                return kept
         if not ticket.is_empty:
-            deadline = self._clock() + self._deadline_s
-            redacted = None if self._redact is None else self._redact(ticket.text)
             asked = Asked(client=self._client(), task=task, ticket=ticket, redacted=redacted)
             outcome = await self._chain.run(
                 asked,
@@ -177,11 +206,12 @@ class Router:
                     task, answered, self.gate, may_escalate=bool(self._policy.stronger)
                 ),
             )
-        found = await _signs(ticket, task)
         decision = decide(task, ticket, outcome, self.gate, signs=found)
-        if decision.status == "accepted":
-            return decision
         value = outcome.answered.accepted.value if outcome.answered else None
+        if decision.status == "accepted":
+            if self._cache is not None and key is not None:
+                self._cache.keep(key, decision, value)
+            return decision
         entry = review_entry(task, ticket, decision, value)
         try:
             review_id = await asyncio.to_thread(self._queue.enqueue, entry)
@@ -192,37 +222,10 @@ class Router:
     def triage_many(
         self, tickets: Iterable[TicketSource], *, concurrency: int = 4
     ) -> Iterator[Decision]:
-        """Triage many tickets, in order; see `atriage_many`.
+        """Triage many tickets, in order; see `atriage_many` and `streams.in_order_sync`."""
+        return in_order_sync(self._background, self.atriage, tickets, concurrency=concurrency)
 
-        The tickets are read in the caller's thread: they may come from a database cursor, and one
-        that is slow to come holds up none of those under way.
-        """
-        _check_concurrency(concurrency)
-        run = self._background.run
-        under_way: deque[asyncio.Task[Decision]] = deque()
-
-        async def begin(ticket: TicketSource) -> None:
-            task = asyncio.create_task(self.atriage(ticket))
-            task.add_done_callback(_seen)
-            under_way.append(task)
-
-        async def finish() -> Decision:
-            decision = await under_way[0]
-            under_way.popleft()
-            return decision
-
-        try:
-            for ticket in tickets:
-                run(begin(ticket))
-                if len(under_way) == concurrency:
-                    yield run(finish())
-            while under_way:
-                yield run(finish())
-        finally:
-            if not all(task.done() for task in under_way):
-                run(_cancelled(under_way))
-
-    async def atriage_many(
+    def atriage_many(
         self, tickets: Iterable[TicketSource], *, concurrency: int = 4
     ) -> AsyncGenerator[Decision, None]:
         """Triage many tickets, several at a time, and yield the decisions in the tickets' order.
@@ -235,17 +238,7 @@ class Router:
             ValueError: concurrency below 1.
             TicketInvalid, QueueUnavailable: as for `triage`; the tickets under way are cancelled.
         """
-        _check_concurrency(concurrency)
-        under_way: deque[asyncio.Task[Decision]] = deque()
-        try:
-            for ticket in tickets:
-                under_way.append(asyncio.create_task(self.atriage(ticket)))
-                if len(under_way) == concurrency:
-                    yield await under_way.popleft()
-            while under_way:
-                yield await under_way.popleft()
-        finally:
-            await _cancelled(under_way)
+        return in_order(self.atriage, tickets, concurrency=concurrency)
 
     def close(self) -> None:
         """Close connections, providers and the queue."""
@@ -254,8 +247,9 @@ class Router:
             self._background.stop()
         for provider in self._providers:
             provider.close()
-        if self._ledger is not None:
-            self._ledger.close()
+        for part in (self._cache, self._cooldowns, self._admission, self._ledger):
+            if part is not None:
+                part.close()
         self._queue.close()
 
     async def aclose(self) -> None:
@@ -289,7 +283,7 @@ class Router:
         """One client for each running loop: connections belong to the loop that opened them."""
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
-            self._clients[loop] = httpx.AsyncClient()
+            self._clients[loop] = httpx.AsyncClient(limits=_CONNECTIONS)
             self._ends[loop] = self._until_the_end(loop)
             with contextlib.suppress(StopIteration):  # it has nothing to wait for before its end
                 anext(self._ends[loop]).send(None)
@@ -326,20 +320,3 @@ async def _signs(ticket: Ticket, task: Task) -> tuple[str, ...]:
     if len(ticket.body) > _LONG_CHARS:
         return await asyncio.to_thread(signs, ticket, task)
     return signs(ticket, task)
-
-
-def _check_concurrency(concurrency: int) -> None:
-    if concurrency < 1:
-        raise ValueError("concurrency must be at least 1")
-
-
-def _seen(task: asyncio.Task[Decision]) -> None:
-    """Its error is raised at its turn; where an earlier one ends the stream, nobody hears of it."""
-    if not task.cancelled():
-        task.exception()
-
-
-async def _cancelled(tasks: Iterable[asyncio.Task[Decision]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

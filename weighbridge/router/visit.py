@@ -5,7 +5,7 @@ What follows a failure is decided in `actions`; a visit obeys, keeps the trail, 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import httpx
@@ -23,9 +23,12 @@ from weighbridge.providers.protocol import (
 )
 from weighbridge.router.acceptance import Accepted, accept
 from weighbridge.router.actions import MAX_TRIES, Action, Amend, Health, next_action
+from weighbridge.router.admission import Admission
+from weighbridge.router.budget import spent_usd
 from weighbridge.router.health import ProviderHealth
 from weighbridge.router.latency import Latencies
 from weighbridge.router.outcome import Answered
+from weighbridge.router.telemetry import Telemetry
 from weighbridge.schemas.redaction import RedactedText
 from weighbridge.schemas.task import Task
 from weighbridge.schemas.ticket import Ticket
@@ -41,6 +44,8 @@ class Surroundings:
         clock: monotonic seconds.
         sleep: seconds.
         jitter: 0 to 1, drawn for each wait.
+        telemetry: is told of every attempt.
+        admission: lets requests be sent.
     """
 
     health: ProviderHealth
@@ -48,6 +53,8 @@ class Surroundings:
     clock: Callable[[], float]
     sleep: Callable[[float], Awaitable[None]]
     jitter: Callable[[], float]
+    telemetry: Telemetry = field(default_factory=Telemetry)
+    admission: Admission = field(default_factory=Admission)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +113,7 @@ class Visit:
         with health.trial(identity):
             step: Answered | Action = await retrying(self._attempt)
             if isinstance(step, Action) and step.health is not Health.UNTOUCHED:
-                health.cool(identity, step.wait_s)
+                health.cool(identity, step.wait_s, is_disabled=step.health is Health.DISABLE)
         return step
 
     def skip(self, kind: FailureKind, detail: str) -> None:
@@ -114,28 +121,55 @@ class Visit:
         self.trail.append(skipped(self.provider, kind, detail))
 
     async def _attempt(self) -> Answered | Action:
-        started = self.around.clock()
-        allowed_s = max(0.001, min(self.provider.timeout_s, self.end - started))
-        result = await self.provider.ask(
-            self.asked.client,
-            self.asked.task,
+        asked, provider = self.asked, self.provider
+        async with self.around.admission.request(
+            provider,
+            asked.task,
             self.approach,
             self._shown,
             amendments=self._amendments,
-            timeout_s=allowed_s,
-        )
-        took_s = self.around.clock() - started
-        checked = self._checked(result)
-        self._record(result, checked, took_s)
+            until=self.end,
+        ) as admitted:
+            if isinstance(admitted, Failure):
+                self.skip(admitted.kind, admitted.detail)
+                return Action()
+            self.waited_s += admitted.waited_s
+            before = len(self.trail)
+            result, step = await self._sent()
+            costs = [attempt.cost_usd for attempt in self._own(before)]
+            admitted.settle(spent_usd(result, _total(costs)))
+            return step
+
+    def _own(self, before: int) -> list[Attempt]:
+        """What this visit has added to the trail since; others may have added theirs."""
+        return [a for a in self.trail[before:] if a.provider == self.provider.name]
+
+    async def _sent(self) -> tuple[Reply | Failure, Answered | Action]:
+        """One request, and what follows from it."""
+        started = self.around.clock()
+        allowed_s = max(0.001, min(self.provider.timeout_s, self.end - started))
+        with self.around.telemetry.attempt(self.provider, self.asked.ticket.id) as watch:
+            result = await self.provider.ask(
+                self.asked.client,
+                self.asked.task,
+                self.approach,
+                self._shown,
+                amendments=self._amendments,
+                timeout_s=allowed_s,
+            )
+            took_s = self.around.clock() - started
+            checked = self._checked(result)
+            self._record(result, checked, took_s)
+            watch.ended(self.trail[-1], result)
         if isinstance(checked, Accepted):
             assert isinstance(result, Reply)
             self.around.health.recovered(self.provider.identity, started)
             self.around.latencies.note(self.provider.identity, took_s)
             evidence = await self._weighed(result, checked, allowed_s - took_s)
-            return Answered(
+            return result, Answered(
                 provider=self.provider, reply=result, accepted=checked, evidence=evidence
             )
-        return self._follow(checked, took_s=took_s, allowed_s=allowed_s)
+        return result, self._follow(checked, took_s=took_s, allowed_s=allowed_s)
 
     def _checked(self, result: Reply | Failure) -> Accepted | Failure:
         if isinstance(result, Failure):
@@ -249,6 +283,7 @@ class Visit:
                 cost_usd=cost,
             )
         )
+        self.around.telemetry.weighed(self.provider, self.trail[-1])
 
 
 def planned(provider: Provider, task: Task, ticket: Ticket) -> Approach | Failure:
@@ -264,6 +299,12 @@ def planned(provider: Provider, task: Task, ticket: Ticket) -> Approach | Failur
 def skipped(provider: Provider, kind: FailureKind, detail: str) -> Attempt:
     """The note that a provider was not asked."""
     return Attempt(provider=provider.name, model=provider.model, failure=kind, detail=detail)
+
+
+def _total(costs: Sequence[float | None]) -> float | None:
+    """The sum; None where one is unknown."""
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if len(known) == len(costs) else None
 
 
 def _action(state: RetryCallState) -> Action:

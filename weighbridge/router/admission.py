@@ -1,0 +1,106 @@
+"""Admission: whether a request may be sent now, by our own limits and by the money that is left."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weighbridge.decision import FailureKind
+from weighbridge.providers.protocol import Amendments, Approach, Failure, Provider
+from weighbridge.router.budget import Budget, Refused, Reservation
+from weighbridge.schemas.task import Task
+from weighbridge.schemas.ticket import Ticket
+
+if TYPE_CHECKING:
+    from weighbridge.router.limits import Limiter
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A request that may be sent.
+
+    Args:
+        waited_s: for a place within the limits.
+        reservation: of what it can cost; None where nothing is counted.
+    """
+
+    waited_s: float = 0.0
+    reservation: Reservation | None = None
+
+    def settle(self, usd: float | None) -> None:
+        """Say what it cost; None where nobody knows."""
+        if self.reservation is not None:
+            self.reservation.settle(usd)
+
+
+_FREELY = Admitted()
+
+
+class Admission:
+    """Limits and budget of a router; without any, everything is admitted.
+
+    Args:
+        limiters: by the configured name of the provider.
+        budget: None: as much as it takes.
+    """
+
+    def __init__(
+        self, limiters: Mapping[str, Limiter] | None = None, budget: Budget | None = None
+    ) -> None:
+        self._limiters, self._budget = limiters or {}, budget
+
+    @asynccontextmanager
+    async def request(
+        self,
+        provider: Provider,
+        task: Task,
+        approach: Approach,
+        ticket: Ticket,
+        *,
+        amendments: Amendments,
+        until: float,
+    ) -> AsyncIterator[Admitted | Failure]:
+        """The time in which one request is under way.
+
+        Args:
+            provider: of whom.
+            task: what.
+            approach: how.
+            ticket: about what, as the provider is shown it.
+            amendments: what earlier attempts taught.
+            until: before when it must begin, on the router's clock.
+
+        Yields:
+            That it may be sent, or why not.
+        """
+        limiter = self._limiters.get(provider.name)
+        if limiter is None and self._budget is None:
+            yield _FREELY
+            return
+        read, written = provider.worst_case(task, approach, ticket, amendments)
+        if limiter is None:
+            yield await self._paid(provider, ticket, read, written, 0.0)
+            return
+        async with limiter.acquire(tokens=read + written, until=until) as waited_s:
+            if waited_s is None:
+                yield Failure(kind=FailureKind.LIMIT, detail="no room within its limits in time")
+            else:
+                yield await self._paid(provider, ticket, read, written, waited_s)
+
+    def close(self) -> None:
+        """Write down what is spent."""
+        if self._budget is not None:
+            self._budget.close()
+
+    async def _paid(
+        self, provider: Provider, ticket: Ticket, read: int, written: int, waited_s: float
+    ) -> Admitted | Failure:
+        if self._budget is None:
+            return Admitted(waited_s)
+        usd = provider.cost_usd(read, written)
+        found = await self._budget.reserve(provider.name, ticket.id, usd)
+        if isinstance(found, Refused):
+            return Failure(kind=FailureKind.BUDGET, detail=found.value)
+        return Admitted(waited_s, found)
