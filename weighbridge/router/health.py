@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ class SharedCooldowns(Protocol):
         ...
 
     def others(self) -> Mapping[str, float]:
-        """Seconds that are left, by identity."""
+        """Seconds that are left, by identity; 0 where nobody has been answered since."""
         ...
 
     def close(self) -> None:
@@ -78,11 +79,10 @@ class ProviderHealth:
 
     def left_s(self, identity: str) -> float:
         """Seconds until the provider may be asked again; 0 if it may now."""
+        if self._shared is not None:  # it knows what was told here as well, and who recovered
+            return self._shared.others().get(identity, 0.0)
         known = self._cooling.get(identity)
-        left_s = 0.0 if known is None else max(0.0, known.until - self._clock())
-        if self._shared is not None:
-            left_s = max(left_s, self._shared.others().get(identity, 0.0))
-        return left_s
+        return 0.0 if known is None else max(0.0, known.until - self._clock())
 
     def is_on_trial(self, identity: str) -> bool:
         """Whether a ticket is trying the provider after a cooldown, with the end unknown."""
@@ -92,6 +92,8 @@ class ProviderHealth:
     @contextmanager
     def trial(self, identity: str) -> Iterator[None]:
         """The time in which a provider is asked: a trial if it was cooling and nobody tries it."""
+        if self._shared is not None and identity in self._shared.others():
+            self._cooling.setdefault(identity, _Cooling(-math.inf, self._clock()))
         known = self._cooling.get(identity)
         if known is None or known.is_on_trial:
             yield
