@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypedDict, assert_never
 
 from weighbridge.decision import FailureKind, Json
+from weighbridge.providers.envelopes import count_of, invalid, post, text_of, word_of
 from weighbridge.providers.failures import body_json, classify, classify_error, is_identifier
 from weighbridge.providers.profiles import Profile
 from weighbridge.providers.prompting import TOOL_DESCRIPTION, TOOL_NAME, with_schema
@@ -82,16 +82,7 @@ class AnthropicAdapter:
     def build(self, schema: SchemaPlan, prompt: Prompt, options: RequestOptions) -> HttpRequest:
         """The request for one ticket; see `Adapter.build`."""
         body = self._body(schema, prompt, options)
-        return HttpRequest(
-            method="POST",
-            path="/v1/messages",
-            headers={
-                "content-type": "application/json",
-                "accept": "application/json",
-                "anthropic-version": VERSION,
-            },
-            body=json.dumps(body, separators=(",", ":"), allow_nan=False).encode(),
-        )
+        return post("/v1/messages", body, anthropic_version=VERSION)
 
     def parse(self, response: HttpResponse) -> Reply | Failure:
         """The reply, or the first of these that applies; see `Adapter.parse`.
@@ -103,7 +94,7 @@ class AnthropicAdapter:
             return classify(response)
         body = body_json(response.body)
         if not isinstance(body, dict):
-            return _invalid(response.status, "the body is no JSON object")
+            return invalid(response.status, "the body is no JSON object")
         usage = body.get("usage")
         counts = usage if isinstance(usage, dict) else {}
         return replace(
@@ -183,7 +174,7 @@ class AnthropicAdapter:
             return classify_error(status, {}, body)
         stop = body.get("stop_reason")
         reason = stop if isinstance(stop, str) else ""
-        ended = f"stop reason {reason if is_identifier(reason) else 'missing or unreadable'}"
+        ended = f"stop reason {word_of(reason)}"
         if kind := _UNFINISHED.get(reason):
             if kind is FailureKind.REFUSAL:
                 ended = f"the model refused{_category(body.get('stop_details'))}"
@@ -193,20 +184,19 @@ class AnthropicAdapter:
         calls = _calls(blocks)
         ours = next((at for at, name in calls if name == self.tool), None)
         if calls and ours is None:
-            return _invalid(status, f"the model called a tool that it was not offered, {ended}")
+            return invalid(status, f"the model called a tool that it was not offered, {ended}")
         text = _text(blocks)
         if ours is not None:
             text = as_sent(response.body, ("content", ours, "input")) or ""
         if not text.strip():
-            return _invalid(status, f"no text, {ended}")
+            return invalid(status, f"no text, {ended}")
         if reason not in _COMPLETE and not (ours is not None and reason == "tool_use"):
-            return _invalid(status, ended)
-        model = body.get("model")
+            return invalid(status, ended)
         return Reply(
             text=text,
             finish_reason=reason,
             status=status,
-            model=model if isinstance(model, str) and model else None,
+            model=text_of(body.get("model")),
         )
 
 
@@ -240,9 +230,5 @@ def _text(blocks: Sequence[Json]) -> str:
 
 def _total(counts: Mapping[str, Json], names: Sequence[str]) -> int | None:
     """Tokens under several names together; what was read from a cache counts as read."""
-    found = [count for name in names if type(count := counts.get(name)) is int and count >= 0]
+    found = [number for name in names if (number := count_of(counts.get(name))) is not None]
     return sum(found) if found else None
-
-
-def _invalid(status: int, detail: str) -> Failure:
-    return Failure(kind=FailureKind.INVALID, detail=detail, status=status)

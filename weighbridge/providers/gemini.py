@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from weighbridge.providers.envelopes import post
 from weighbridge.providers.failures import classify
 from weighbridge.providers.gemini_reply import read_success
 from weighbridge.providers.gemini_request import request_body
@@ -45,12 +45,7 @@ class GeminiAdapter:
         body = request_body(schema, prompt, options, self.profile, self.tool)
         # Google's own lists name models with the prefix, its examples without.
         model = quote(options.model.removeprefix("models/"), safe="")
-        return HttpRequest(
-            method="POST",
-            path=f"/models/{model}:generateContent",
-            headers={"content-type": "application/json", "accept": "application/json"},
-            body=json.dumps(body, separators=(",", ":"), allow_nan=False).encode(),
-        )
+        return post(f"/models/{model}:generateContent", body)
 
     def parse(self, response: HttpResponse) -> Reply | Failure:
         """The reply, or the first of these that applies; see `Adapter.parse`.

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from weighbridge.decision import FailureKind, Json
-from weighbridge.providers.failures import body_json, classify_error, is_identifier
+from weighbridge.providers.envelopes import count_of, invalid, text_of, word_of
+from weighbridge.providers.failures import body_json, classify_error
 from weighbridge.providers.protocol import Failure, HttpResponse, Reply, TokenLogprob
 from weighbridge.providers.raw_json import as_sent
 from weighbridge.providers.token_logprobs import of_answer, read_logprobs
@@ -38,7 +39,7 @@ def read_success(response: HttpResponse, tool: str) -> Reply | Failure:
     if isinstance(first, dict) and first.get("error"):
         return classify_error(response.status, response.headers, {"error": first["error"]})
     if not isinstance(body, dict):
-        return _invalid(response.status, "the body is no JSON object")
+        return invalid(response.status, "the body is no JSON object")
     prompt_tokens, completion_tokens = _usage(body.get("usageMetadata"))
     return replace(
         _outcome(response, body, tool),
@@ -52,14 +53,14 @@ def _outcome(response: HttpResponse, body: dict[str, Json], tool: str) -> Reply 
     status = response.status
     feedback = body.get("promptFeedback")
     if isinstance(feedback, dict) and (blocked := feedback.get("blockReason")):
-        detail = f"the prompt was blocked, reason {_word(blocked)}"
+        detail = f"the prompt was blocked, reason {word_of(blocked)}"
         return Failure(kind=FailureKind.FILTERED, detail=detail, status=status)
     candidates = body.get("candidates")
     candidate = candidates[0] if isinstance(candidates, list) and candidates else None
     if not isinstance(candidate, dict):
-        return _invalid(status, "no candidate")
+        return invalid(status, "no candidate")
     finish = candidate.get("finishReason")
-    ended = f"finish reason {_word(finish)}"
+    ended = f"finish reason {word_of(finish)}"
     if isinstance(finish, str) and (kind := _UNFINISHED.get(finish)):
         return Failure(kind=kind, detail=ended, status=status)
     content = candidate.get("content")
@@ -71,7 +72,7 @@ def _outcome(response: HttpResponse, body: dict[str, Json], tool: str) -> Reply 
     ]
     ours = next((at for at, call in calls if call.get("name") == tool), None)
     if calls and ours is None:
-        return _invalid(status, f"the model called a tool that it was not offered, {ended}")
+        return invalid(status, f"the model called a tool that it was not offered, {ended}")
     if ours is None:
         texts = (part.get("text") for _, part in spoken)
         text = "".join(text for text in texts if isinstance(text, str))
@@ -79,15 +80,15 @@ def _outcome(response: HttpResponse, body: dict[str, Json], tool: str) -> Reply 
         path = ("candidates", 0, "content", "parts", ours, "functionCall", "args")
         text = as_sent(response.body, path) or ""
     if not text.strip():
-        return _invalid(status, f"no text, {ended}")
+        return invalid(status, f"no text, {ended}")
     if finish != "STOP":
-        return _invalid(status, ended)
-    model, tokens = body.get("modelVersion"), _logprobs(candidate.get("logprobsResult"))
+        return invalid(status, ended)
+    tokens = _logprobs(candidate.get("logprobsResult"))
     return Reply(
         text=text,
         finish_reason=finish,
         status=status,
-        model=model if isinstance(model, str) and model else None,
+        model=text_of(body.get("modelVersion")),
         logprobs=tokens and of_answer(tokens, text),
     )
 
@@ -133,24 +134,10 @@ def _entry(candidate: Json) -> Json:
 def _usage(usage: Json) -> tuple[int | None, int | None]:
     """Tokens of the prompt and of everything that was written; thoughts are counted apart."""
     counts = usage if isinstance(usage, dict) else {}
-    prompt = _count(counts.get("promptTokenCount"))
+    prompt = count_of(counts.get("promptTokenCount"))
     # A zero is left out, as everywhere in JSON that is written from protocol buffers.
-    answer = _count(counts.get("candidatesTokenCount", 0))
-    thoughts = _count(counts.get("thoughtsTokenCount", 0))
+    answer = count_of(counts.get("candidatesTokenCount", 0))
+    thoughts = count_of(counts.get("thoughtsTokenCount", 0))
     if prompt is None or answer is None or thoughts is None:
         return prompt, None
     return prompt, answer + thoughts
-
-
-def _count(value: Json) -> int | None:
-    return value if type(value) is int and value >= 0 else None  # True is no count
-
-
-def _word(reason: Json) -> str:
-    """A word of Google's as it can be shown."""
-    is_shown = isinstance(reason, str) and is_identifier(reason)
-    return str(reason) if is_shown else "missing or unreadable"
-
-
-def _invalid(status: int, detail: str) -> Failure:
-    return Failure(kind=FailureKind.INVALID, detail=detail, status=status)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, TypedDict, assert_never
 
 from weighbridge.capability import Mode
 from weighbridge.decision import FailureKind, Json
-from weighbridge.providers.failures import body_json, classify, classify_error, is_identifier
+from weighbridge.providers.envelopes import count_of, invalid, post, text_of, word_of
+from weighbridge.providers.failures import body_json, classify, classify_error
 from weighbridge.providers.profiles import Profile
 from weighbridge.providers.prompting import with_schema
 from weighbridge.providers.protocol import (
@@ -91,14 +91,7 @@ class OllamaAdapter:
         Raises:
             ValueError: tool mode or a logit bias, for which the wire has no field.
         """
-        return HttpRequest(
-            method="POST",
-            path="/api/chat",
-            headers={"content-type": "application/json", "accept": "application/json"},
-            body=json.dumps(
-                self._body(schema, prompt, options), separators=(",", ":"), allow_nan=False
-            ).encode(),
-        )
+        return post("/api/chat", self._body(schema, prompt, options))
 
     def parse(self, response: HttpResponse) -> Reply | Failure:
         """The reply, or the first of these that applies; see `Adapter.parse`.
@@ -111,13 +104,13 @@ class OllamaAdapter:
             return classify(response)
         body = body_json(response.body)
         if not isinstance(body, dict):
-            return _invalid(response.status, "the body is no JSON object")
+            return invalid(response.status, "the body is no JSON object")
         if body.get("error"):
             return classify_error(response.status, response.headers, {"error": body["error"]})
         return replace(
             _outcome(response.status, body),
-            prompt_tokens=_count(body.get("prompt_eval_count")),
-            completion_tokens=_count(body.get("eval_count")),
+            prompt_tokens=count_of(body.get("prompt_eval_count")),
+            completion_tokens=count_of(body.get("eval_count")),
         )
 
     def _body(
@@ -183,10 +176,10 @@ def _outcome(status: int, body: dict[str, Json]) -> Reply | Failure:
     """What a success says, without its usage."""
     if body.get("done") is not True:
         # So it looks when the server stops a model that repeats one token for ever.
-        return _invalid(status, "the answer is not done")
+        return invalid(status, "the answer is not done")
     finish = body.get("done_reason")
     reason = finish if isinstance(finish, str) else ""
-    ended = f"done reason {reason if is_identifier(reason) else 'missing or unreadable'}"
+    ended = f"done reason {word_of(reason)}"
     if kind := _UNFINISHED.get(reason):
         return Failure(kind=kind, detail=ended, status=status)
     if _is_cut(body.get("prompt_eval_count")):
@@ -195,21 +188,20 @@ def _outcome(status: int, body: dict[str, Json]) -> Reply | Failure:
     message = body.get("message")
     said = message if isinstance(message, dict) else {}
     if said.get("tool_calls"):
-        return _invalid(status, f"the model called a tool that it was not offered, {ended}")
+        return invalid(status, f"the model called a tool that it was not offered, {ended}")
     # Thoughts stand beside it, in `thinking`.
     text = said.get("content")
     if not isinstance(text, str) or not text.strip():
-        return _invalid(status, f"no text, {ended}")
+        return invalid(status, f"no text, {ended}")
     # Servers before May 2024 give no reason. That lets no truncated answer through: a cut object is
     # no JSON, and nothing is ever repaired.
     if finish not in ("stop", "", None):
-        return _invalid(status, ended)
-    model = body.get("model")
+        return invalid(status, ended)
     return Reply(
         text=text,
         finish_reason=reason,
         status=status,
-        model=model if isinstance(model, str) and model else None,
+        model=text_of(body.get("model")),
         logprobs=_logprobs(body.get("logprobs"), text),
     )
 
@@ -220,7 +212,7 @@ def _is_cut(prompt_tokens: Json) -> bool:
     Contexts are powers of two, also where a model has less than it was asked for. A prompt that
     happens to be as long is given up with those: rarer than one in thousands, and never in silence.
     """
-    count = _count(prompt_tokens) or 0
+    count = count_of(prompt_tokens) or 0
     return count >= _SMALLEST_CONTEXT and count.bit_count() == 1
 
 
@@ -236,11 +228,3 @@ def _logprobs(entries: Json, text: str) -> tuple[TokenLogprob, ...] | None:
     kept = of_answer(tokens, text)
     spelled = b"".join(token.token for token in kept).strip()
     return kept if spelled == text.encode("utf-8", "surrogatepass").strip() else None
-
-
-def _count(value: Json) -> int | None:
-    return value if type(value) is int and value >= 0 else None  # True is no count
-
-
-def _invalid(status: int, detail: str) -> Failure:
-    return Failure(kind=FailureKind.INVALID, detail=detail, status=status)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
+from weighbridge.providers.envelopes import post
 from weighbridge.providers.failures import classify
 from weighbridge.providers.openai_reply import read_success
 from weighbridge.providers.openai_request import request_body
@@ -44,12 +44,7 @@ class OpenAIAdapter:
             ValueError: a logit bias names a text, and the provider reads token ids alone.
         """
         body = request_body(schema, prompt, options, self.profile, self.tool)
-        return HttpRequest(
-            method="POST",
-            path="/chat/completions",
-            headers={"content-type": "application/json", "accept": "application/json"},
-            body=json.dumps(body, separators=(",", ":"), allow_nan=False).encode(),
-        )
+        return post("/chat/completions", body)
 
     def parse(self, response: HttpResponse) -> Reply | Failure:
         """The reply, or the first of these that applies; see `Adapter.parse`.

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from weighbridge.decision import FailureKind, Json
-from weighbridge.providers.failures import body_json, classify_error, is_identifier
+from weighbridge.providers.envelopes import count_of, invalid, text_of, word_of
+from weighbridge.providers.failures import body_json, classify_error
 from weighbridge.providers.protocol import Failure, HttpResponse, Reply
 from weighbridge.providers.raw_json import as_sent
 from weighbridge.providers.token_logprobs import of_answer, read_logprobs
@@ -40,7 +41,7 @@ def read_success(response: HttpResponse, tool: str) -> Reply | Failure:
     """What a response with a good status says; see `OpenAIAdapter.parse`."""
     body = body_json(response.body)
     if not isinstance(body, dict):
-        return _invalid(response.status, "the body is no JSON object")
+        return invalid(response.status, "the body is no JSON object")
     prompt_tokens, completion_tokens = _usage(body.get("usage"))
     return replace(
         _outcome(response, body, tool),
@@ -72,11 +73,10 @@ def _outcome(response: HttpResponse, body: dict[str, Json], tool: str) -> Reply 
     if error := _error_inside(body, choice):
         return classify_error(status, {}, error)
     if not isinstance(choice, dict):
-        return _invalid(status, "no choice")
+        return invalid(status, "no choice")
     finish = choice.get("finish_reason")
     reason = finish.lower() if isinstance(finish, str) else None
-    named = finish if isinstance(finish, str) and is_identifier(finish) else "missing or unreadable"
-    ended = f"finish reason {named}"
+    ended = f"finish reason {word_of(finish)}"
     said = _said(choice.get("message"))
     ours = next((call for call in said.calls if call.name == tool), None)
     text = _arguments(ours, response.body) if ours else said.text
@@ -85,17 +85,17 @@ def _outcome(response: HttpResponse, body: dict[str, Json], tool: str) -> Reply 
     if said.is_refusal:
         return Failure(kind=FailureKind.REFUSAL, detail="the model refused", status=status)
     if said.calls and not ours:
-        return _invalid(status, f"the model called a tool that it was not offered, {ended}")
+        return invalid(status, f"the model called a tool that it was not offered, {ended}")
     if not text.strip():
-        return _invalid(status, f"no text, {ended}")
+        return invalid(status, f"no text, {ended}")
     if reason not in (_COMPLETE | _CALLED if ours else _COMPLETE):
-        return _invalid(status, ended)
-    model, tokens = body.get("model"), read_logprobs(choice.get("logprobs"))
+        return invalid(status, ended)
+    tokens = read_logprobs(choice.get("logprobs"))
     return Reply(
         text=text,
         finish_reason=str(finish),
         status=status,
-        model=model if isinstance(model, str) and model else None,
+        model=text_of(body.get("model")),
         logprobs=tokens and of_answer(tokens, text),
     )
 
@@ -109,10 +109,6 @@ def _error_inside(body: dict[str, Json], choice: Json) -> dict[str, Json]:
         return {"error": choice["error"]}
     says_why = isinstance(flat.get("message"), str) or flat.get("detail")
     return flat if body.get("object") == "error" or (choice is None and says_why) else {}
-
-
-def _invalid(status: int, detail: str) -> Failure:
-    return Failure(kind=FailureKind.INVALID, detail=detail, status=status)
 
 
 def _said(message: Json) -> _Said:
@@ -160,13 +156,9 @@ def _usage(usage: Json) -> tuple[int | None, int | None]:
     """Tokens of the prompt and of everything that was written, thinking included."""
     counts = usage if isinstance(usage, dict) else {}
     prompt, completion, total = (
-        _count(counts.get(f"{part}_tokens")) for part in ("prompt", "completion", "total")
+        count_of(counts.get(f"{part}_tokens")) for part in ("prompt", "completion", "total")
     )
     if prompt is not None and completion is not None and total is not None:
         # xAI and Gemini leave thinking out of the completion; it is in the total, and paid for.
         completion = max(completion, total - prompt)
     return prompt, completion
-
-
-def _count(value: Json) -> int | None:
-    return value if type(value) is int and value >= 0 else None  # True is no count

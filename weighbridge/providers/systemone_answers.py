@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from weighbridge.decision import FailureKind, FieldEvidence, Json, label
+from weighbridge.providers.envelopes import count_of, invalid, text_of
 from weighbridge.providers.error_bodies import read_error
 from weighbridge.providers.failures import body_json, classify, classify_error
 from weighbridge.providers.protocol import Failure, HttpResponse, Reply
@@ -44,13 +45,13 @@ def read_response(response: HttpResponse, task: Task) -> Reply | Failure:
         return _refusal(response)
     body = body_json(response.body)
     if not isinstance(body, dict):
-        return _invalid(response.status, "the body is no JSON object")
+        return invalid(response.status, "the body is no JSON object")
     usage = body.get("usage")
     counts = usage if isinstance(usage, dict) else {}
     return replace(
         _outcome(response.status, body, task),
-        prompt_tokens=_count(counts.get("input_tokens")),
-        completion_tokens=_count(counts.get("output_tokens")),
+        prompt_tokens=count_of(counts.get("input_tokens")),
+        completion_tokens=count_of(counts.get("output_tokens")),
     )
 
 
@@ -78,20 +79,19 @@ def _outcome(status: int, body: Mapping[str, Json], task: Task) -> Reply | Failu
     if not isinstance(answers, dict):
         if _ERROR_KEYS & body.keys():
             return classify_error(status, {}, dict(body))
-        return _invalid(status, "no answers")
+        return invalid(status, "no answers")
     evidence: dict[str, FieldEvidence] = {}
     for field in task.fields:
         read = _evidence(field, answers.get(field.name))
         if isinstance(read, str):
-            return _invalid(status, f"the answer about {field.name} {read}")
+            return invalid(status, f"the answer about {field.name} {read}")
         evidence[field.name] = read
-    model = body.get("model")
     chosen = {name: found.value for name, found in evidence.items()}
     return Reply(
         text=json.dumps(chosen, ensure_ascii=False),
         finish_reason="stop",
         status=status,
-        model=model if isinstance(model, str) and model else None,
+        model=text_of(body.get("model")),
         evidence=evidence,
     )
 
@@ -140,11 +140,3 @@ def _probability(value: Json) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if 0 <= value <= 1 else None
-
-
-def _count(value: Json) -> int | None:
-    return value if type(value) is int and value >= 0 else None  # True is no count
-
-
-def _invalid(status: int, detail: str) -> Failure:
-    return Failure(kind=FailureKind.INVALID, detail=detail, status=status)

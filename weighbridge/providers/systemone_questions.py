@@ -6,12 +6,12 @@ text and no depth, so only a task whose whole answer is listed fields side by si
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Literal, NotRequired, TypeAlias, TypedDict
 
 from weighbridge.decision import Json, label
 from weighbridge.errors import SchemaRefused
+from weighbridge.providers.envelopes import post
 from weighbridge.providers.protocol import HttpRequest
 from weighbridge.schemas.labels import Label
 from weighbridge.schemas.references import pointer
@@ -94,12 +94,7 @@ def request(model: str, task: Task, ticket: Ticket) -> HttpRequest:
         "state": ticket.text,
         "questions": {field.name: question(task, field) for field in task.fields},
     }
-    return HttpRequest(
-        method="POST",
-        path="/v1/systemone",
-        headers={"content-type": "application/json", "accept": "application/json"},
-        body=json.dumps(body, separators=(",", ":"), allow_nan=False).encode(),
-    )
+    return post("/v1/systemone", body)
 
 
 def question(task: Task, field: JudgedField) -> Question:
