@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from weighbridge.decision import label
 from weighbridge.router.disguise import Lookalikes, decoded, flowed, is_turned, unmasked
-from weighbridge.router.wording import Rule, Span, Spans, Wording, broken_rules, fold
+from weighbridge.router.wording import Rule, Span, Spans, Wording, signs_of, fold
 from weighbridge.schemas.task import JudgedField, Task
 from weighbridge.schemas.ticket import Ticket
 
@@ -110,7 +110,7 @@ class _Vocabulary:
 
     def _worded(self, folded: str) -> set[str]:
         spans = self.wording.spans(folded)
-        found = broken_rules(folded, spans, self.rules)
+        found = signs_of(folded, spans, self.rules)
         if spans.get("identifier"):
             found.add("option_name")
         if any(_is_odd(folded, span, spans) for span in spans.get("option", ())):

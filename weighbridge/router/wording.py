@@ -122,13 +122,13 @@ class Wording:
         return tuple(found)
 
 
-def broken_rules(text: str, spans: Spans, rules: Iterable[Rule]) -> set[str]:
+def signs_of(text: str, spans: Spans, rules: Iterable[Rule]) -> set[str]:
     """The signs of the rules that hold in a text.
 
     Args:
         text: as `fold` returns it.
         spans: of this text, see `Wording.spans`.
-        rules: those that have not been seen to hold yet.
+        rules: each is gone through until it holds once.
     """
     signs: set[str] = set()
     for rule in rules:
