@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from weighbridge.decision import label
 from weighbridge.router.disguise import Lookalikes, decoded, flowed, is_turned, unmasked
-from weighbridge.router.wording import Rule, Span, Spans, Wording, signs_of, fold
+from weighbridge.router.wording import Rule, Span, Spans, Wording, fold, signs_of
 from weighbridge.schemas.task import JudgedField, Task
 from weighbridge.schemas.ticket import Ticket
 
