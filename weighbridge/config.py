@@ -96,6 +96,19 @@ def open_ledger(settings: Settings) -> Iterator[CapabilityLedger]:
         yield it
 
 
+@contextmanager
+def open_health(settings: Settings) -> Iterator[SharedHealth]:
+    """Who is left alone by the routers of all processes.
+
+    Raises:
+        QueueUnavailable: the database cannot be opened.
+    """
+    from weighbridge.store.health import SharedHealth
+
+    with closing(open_database(settings)) as database, closing(SharedHealth(database)) as it:
+        yield it
+
+
 def open_database(settings: Settings) -> Database:
     """The database of queue and ledger.
 
@@ -200,7 +213,7 @@ def _build_cache(
     gate: Gate,
     policy: Policy,
 ) -> DecisionCache | None:
-    chosen = settings.cache
+    chosen = settings.decision_cache
     if not chosen.enabled:
         return None
     from weighbridge.router.cache import Cache, DecisionCache, MemoryCache

@@ -260,7 +260,7 @@ class Settings(BaseSettings):
     review: ReviewSettings = ReviewSettings()
     redaction: RedactionSettings = RedactionSettings()
     budget: BudgetSettings = BudgetSettings()
-    cache: CacheSettings = CacheSettings()
+    decision_cache: CacheSettings = CacheSettings()
     task: TaskSettings = TaskSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
 

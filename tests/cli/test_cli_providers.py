@@ -15,6 +15,10 @@ from profile_servers import KEY, ProfileServer, speaking
 from toy_speaker import Speaker
 
 from weighbridge.capability import Fact, Feature, Origin, Status
+from weighbridge.config import open_health
+from weighbridge.provider_config import build_provider
+from weighbridge.providers.ledger import MemoryLedger
+from weighbridge.settings import load_settings
 from weighbridge.store.database import Database
 from weighbridge.store.ledger import CapabilityLedger
 
@@ -94,6 +98,26 @@ def test_check_ends_with_failure_if_nobody_can_be_reached(cli, configured, vllm,
     assert cli("providers", "check", "off").code == 1
     assert cli("providers", "check", "good").code == 0
     assert cli("providers", "check").code == 0
+
+
+def test_check_shows_who_is_left_alone_until_they_answer(cli, home, configured, vllm, nobody):
+    """As the routers that share their health know it; whoever is reached is asked again."""
+    configured(
+        section("good", vllm.url, profile="vllm"),
+        section("off", nobody, profile="vllm"),
+        "[router]\nshare_health = true\n",
+    )
+    settings = load_settings(home / "weighbridge.toml")
+    identities = [build_provider(one, MemoryLedger()).identity for one in settings.provider]
+    with open_health(settings) as health:
+        for identity in identities:
+            health.told(identity, 60.0, "disabled")
+    ran = cli("providers", "check", "--json")
+    left_alone = {line["name"]: line["left_alone"] for line in ran.lines}
+    assert left_alone["good"] is None
+    assert left_alone["off"].startswith("disabled, ")
+    with open_health(settings) as health:
+        assert [entry.identity for entry in health.entries()] == identities[1:]
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def test_accepted_decision_is_kept_for_the_same_ticket_and_no_other(
     server: Server, tmp_path: Path, kind: str
 ) -> None:
     """Another gate, another text, or local_only: asked anew."""
-    kept = settings(server, tmp_path / "a.db", cache={"enabled": True, "kind": kind})
+    kept = settings(server, tmp_path / "a.db", decision_cache={"enabled": True, "kind": kind})
     with Router.from_config(kept) as router:
         first, second = router.triage("charged twice"), router.triage("charged twice")
         assert server.hits["ok"] == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, TypeGuard
 
@@ -82,11 +83,15 @@ def check(
     from weighbridge.cli.endpoints import check_all
     from weighbridge.providers.checking import Reach
 
-    chosen = _named(load_settings(config), names)
+    settings = load_settings(config)
+    chosen = _named(settings, names)
+    began = time.monotonic()
     with stderr().status("asking"):
         found = asyncio.run(check_all(chosen))
+    reached = {one.name for one in found if one.reach is Reach.REACHABLE}
+    left_alone = _left_alone(settings, chosen, reached, began)
     table = Table(header_style="bold", pad_edge=False)
-    for title in ("name", "reach", "seconds", "detail"):
+    for title in ("name", "reach", "seconds", "left alone", "detail"):
         table.add_column(title, overflow="fold")
     for one in found:
         if as_json:
@@ -95,13 +100,17 @@ def check(
                     "name": one.name,
                     "reach": one.reach.value,
                     "seconds": round(one.seconds, 3),
+                    "left_alone": left_alone.get(one.name),
                     "detail": one.detail,
                 }
             )
-        table.add_row(one.name, one.reach.value, f"{one.seconds:.2f}", harmless(one.detail))
+        waiting = left_alone.get(one.name, "")
+        table.add_row(
+            one.name, one.reach.value, f"{one.seconds:.2f}", waiting, harmless(one.detail)
+        )
     if not as_json:
         stdout().print(table)
-    if all(one.reach is not Reach.REACHABLE for one in found):
+    if not reached:
         raise typer.Exit(EXIT_FAILED)
 
 
@@ -134,6 +143,35 @@ def probe(
         raise typer.Exit(EXIT_INTERRUPTED)
     if any(one.failure for one in found):
         raise typer.Exit(EXIT_FAILED)
+
+
+def _left_alone(
+    settings: Settings,
+    chosen: list[RemoteSettings | LocalSettings],
+    reached: set[str],
+    began: float,
+) -> dict[str, str]:
+    """Who is left alone by the routers that share their health; whoever was reached no more."""
+    from weighbridge.config import open_health
+    from weighbridge.provider_config import build_provider
+    from weighbridge.providers.ledger import MemoryLedger
+
+    if not settings.router.share_health:
+        return {}
+    found = {}
+    with open_health(settings) as health:
+        for one in chosen:
+            try:
+                identity = build_provider(one, MemoryLedger()).identity
+            except WeighbridgeError:
+                continue
+            if one.name in reached:
+                health.recovered(identity, began)
+            entries = [entry for entry in health.entries() if entry.identity == identity]
+            if entries:
+                longest = max(entries, key=lambda entry: entry.left_s)
+                found[one.name] = f"{longest.kind}, {longest.left_s:.0f} s left"
+    return found
 
 
 def _list_capabilities(settings: Settings, *, as_json: bool) -> None:
