@@ -144,3 +144,18 @@ def test_configuration_of_the_providers_page_is_valid() -> None:
     ]
     assert len(load_settings(first).provider) == 2
     assert load_settings({**second, "provider": named}).router.stronger == ("gpu-box",)
+
+
+def test_configuration_of_the_routing_page_is_valid() -> None:
+    """All blocks together, with the providers that they only name."""
+    page = (ROOT / "docs" / "routing.md").read_text("utf-8")
+    merged: dict[str, Any] = {}
+    for block in blocks("toml", page):
+        merged |= tomllib.loads(block)
+    merged["provider"] += [
+        {"name": "openai", "kind": "openai", "base_url": "https://api.openai.com/v1", "model": "m"},
+        {"name": "offline", "kind": "local"},
+    ]
+    settings = load_settings(merged)
+    assert (settings.router.hedge_after, settings.decision_cache.max_age) == (0.95, 86_400.0)
+    assert settings.budget.usd_per_ticket == 0.05
