@@ -281,6 +281,22 @@ def test_what_does_not_fit_together_is_no_evidence(tokens, text, value):
     assert evidence(tokens, ("bug", "how"), value, text=text) is None
 
 
+@pytest.mark.parametrize(
+    ("written", "options", "value"),
+    [
+        ("BUG", ("bug", "how"), "bug"),
+        ("BUG", ("bug", "BUG"), "BUG"),  # said exactly it is one of them
+        ("Bug", ("bug", "BUG"), None),  # it could be both
+    ],
+)
+def test_the_option_is_meant_whatever_its_letter_case(written, options, value):
+    """As acceptance has it: the answer counts, so its numbers do."""
+    tokens = [token(OPEN), token(written, 0.5, how=0.5), token('"}')]
+    found = evidence(tokens, options, written)
+    assert (found and found.value) == value
+    assert found is None or found.probability == pytest.approx(0.5 if "how" in options else 1.0)
+
+
 def test_a_special_token_is_no_option():
     """The end of the answer has no text, and no text begins every option."""
     bug = TokenLogprob(token=b"bug", logprob=math.log(0.5), top=((b"", math.log(0.5)),))

@@ -61,7 +61,7 @@ def aligned(
         tokens: of the whole text; blanks at either end may differ.
         path: of the field.
         options: the permitted values.
-        value: the chosen one; in the text it may differ in case.
+        value: the chosen one, perhaps in another letter case than the option.
         source: what is known of the numbers.
 
     Returns:
@@ -69,7 +69,7 @@ def aligned(
         value in the text is not `value`.
     """
     place = _place(text, tokens, path)
-    chosen = next((i for i, option in enumerate(options) if _equal(option, value)), None)
+    chosen = _chosen(options, value)
     if place is None or chosen is None or not _spells(place.spelling, value):
         return None
     spellings = [_spellings(option) for option in options]
@@ -95,7 +95,7 @@ def aligned(
         and len(set(labels)) == len(labels)
     )
     return FieldEvidence(
-        value=value,
+        value=options[chosen],
         source=source,
         probability=min(1.0, tally.certain / high) if high > 0 else 0.0,
         mass=None if source == "postmask" else (low, high),
@@ -256,6 +256,21 @@ def _spellings(option: Json) -> set[bytes]:
     """How an option is commonly written: with and without escapes."""
     written = (json.dumps(option, ensure_ascii=is_ascii) for is_ascii in (True, False))
     return {_utf8(text) for one in written for text in (one, one.replace("/", "\\/"))}
+
+
+def _chosen(options: Sequence[Json], value: Json) -> int | None:
+    """Place of the option that a value is, or else of the only one that differs in letter case."""
+    for i, option in enumerate(options):
+        if _equal(option, value):
+            return i
+    alike = [
+        i
+        for i, option in enumerate(options)
+        if isinstance(option, str)
+        and isinstance(value, str)
+        and option.casefold() == value.casefold()
+    ]
+    return alike[0] if len(alike) == 1 else None
 
 
 def _spells(spelling: bytes, value: Json) -> bool:
