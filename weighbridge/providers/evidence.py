@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 from weighbridge.decision import FieldEvidence, Json, label
 from weighbridge.providers.protocol import TokenLogprob
+from weighbridge.providers.raw_json import span
 from weighbridge.schemas.finite import Path
 from weighbridge.schemas.strict_json import unwrap
 
@@ -23,8 +23,6 @@ LogprobSource: TypeAlias = Literal["premask", "postmask", "unknown_mask"]
 
 MAX_DOUBT = 0.05  # share of the allowed mass that may be anybody's where `options` is given
 
-_DECODER = json.JSONDecoder()
-_BLANK = re.compile(r"[ \t\n\r]*")
 _BLANKS = b" \t\n\r"
 _CLOSERS = (b'"', b"]", b"}")  # a text, array or object ends with its own last byte
 _AFTER_SCALAR = (b" ", b"\t", b"\n", b"\r", b",", b"]", b"}")  # what ends a number, true or null
@@ -111,18 +109,8 @@ def value_span(text: str, path: Path) -> tuple[int, int] | None:
     >>> value_span('{"é": {"b": "x"}}', ("é", "b"))
     (13, 16)
     """
-    try:
-        at = _skip_blanks(text, 0)
-        _DECODER.raw_decode(text, at)  # from here on every bracket and comma is in its place
-        for name in path:
-            places = _members(text, at).get(name, [])
-            if len(places) != 1:
-                return None
-            at = places[0]
-        _, end = _DECODER.raw_decode(text, at)
-    except (ValueError, RecursionError):
-        return None
-    return len(_utf8(text[:at])), len(_utf8(text[:end]))
+    place = span(text, path, is_sole=True)
+    return place and (len(_utf8(text[: place[0]])), len(_utf8(text[: place[1]])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,30 +271,6 @@ def _spells(spelling: bytes, value: Json) -> bool:
 def _equal(one: Json, other: Json) -> bool:
     """Equality of JSON values: True is not 1."""
     return one == other and isinstance(one, bool) == isinstance(other, bool)
-
-
-def _members(text: str, at: int) -> dict[str, list[int]]:
-    """Where the values of an object begin, by key; empty where no object stands."""
-    places: dict[str, list[int]] = {}
-    if text[at] != "{":
-        return places
-    at = _skip_blanks(text, at + 1)
-    while text[at] != "}":
-        key, at = _DECODER.raw_decode(text, at)
-        colon = _skip_blanks(text, at)
-        start = _skip_blanks(text, colon + 1)
-        places.setdefault(key, []).append(start)
-        _, at = _DECODER.raw_decode(text, start)
-        at = _skip_blanks(text, at)
-        if text[at] == ",":
-            at = _skip_blanks(text, at + 1)
-    return places
-
-
-def _skip_blanks(text: str, at: int) -> int:
-    blanks = _BLANK.match(text, at)
-    assert blanks is not None  # it matches nothing as well
-    return blanks.end()
 
 
 def _num_blanks(raw: bytes) -> int:

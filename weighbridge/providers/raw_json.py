@@ -24,16 +24,31 @@ def as_sent(body: bytes, path: Sequence[str | int]) -> str | None:
     """
     try:
         text = body.decode("utf-8-sig")
+    except ValueError:
+        return None
+    place = span(text, path)
+    return None if place is None else text[place[0] : place[1]]
+
+
+def span(text: str, path: Sequence[str | int], *, is_sole: bool = False) -> tuple[int, int] | None:
+    """First character and end of the value under a path; None where there is none.
+
+    Args:
+        text: JSON.
+        path: keys and indices.
+        is_sole: whether a key that stands twice leads nowhere; otherwise the last counts.
+    """
+    try:
         at = _skip_blanks(text, 0)
         _, end = _DECODER.raw_decode(text, at)  # from here on every bracket is in its place
         for step in path:
             found = [span for key, span in _children(text, at) if key == step]
-            if not found:
+            if not found or (is_sole and len(found) > 1):
                 return None
             at, end = found[-1]
     except (ValueError, RecursionError):
         return None
-    return text[at:end]
+    return at, end
 
 
 def _children(text: str, at: int) -> Iterator[tuple[str | int, tuple[int, int]]]:
