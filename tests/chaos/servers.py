@@ -27,6 +27,7 @@ import ssl
 import stat
 import struct
 import threading
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -51,6 +52,7 @@ class Call:
 
     Args:
         number: 1 for the first request to this vendor.
+        at: monotonic seconds.
         path: of the request.
         headers: names in lower case.
         body: of the request.
@@ -59,6 +61,7 @@ class Call:
     """
 
     number: int
+    at: float
     path: str
     headers: Mapping[str, str]
     body: dict[str, Any]
@@ -119,6 +122,7 @@ class Vendor:
         raw = await reader.readexactly(int(headers.get("content-length", "0")))
         call = Call(
             number=self.hits + 1,
+            at=time.monotonic(),
             path=first.split(" ")[1],
             headers=headers,
             body=json.loads(raw),

@@ -61,7 +61,9 @@ ROWS = [
     # Where there is no connection, or none that can be trusted, nobody is told anything. Port 1 is
     # nobody's, and the name never resolves (RFC 6761).
     Row("refused", answers(), "transient", 3, hits=0, settings={"base_url": "http://127.0.0.1:1"}),
-    Row("no_address", answers(), "transient", 3, hits=0, settings={"base_url": "http://x.invalid"}),
+    Row(
+        "no_address", answers(), "transient", 3, hits=0, settings={"base_url": "https://x.invalid"}
+    ),
     Row("tls_to_a_plain_port", answers(), "transient", hits=0, settings={"scheme": "https"}),
     Row("self_signed", answers(), "transient", hits=0, settings={"certificate": CERTIFICATE}),
     Row("plain_to_a_tls_port", answers(), "transient", 3, hits=0, settings=PLAIN_TO_TLS),

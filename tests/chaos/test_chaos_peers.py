@@ -65,6 +65,34 @@ def test_the_right_answer_is_the_decision(met: dict[str, Future[Met]], row: Row)
     row.check(met[row.name].result())
 
 
+@pytest.mark.parametrize(
+    ("kind", "sent", "good"),
+    [
+        *(("number", bad, 0.5) for bad in ("NaN", "Infinity", "-Infinity", "1e999")),
+        *(("string", bad, "fine") for bad in (r'"\ud83d"', r'"\udc00 x"', '"\n"')),
+    ],
+)
+def test_what_json_does_not_have_is_no_answer(
+    scene: Scene, kind: str, sent: str, good: float | str
+) -> None:
+    """In a field where the schema alone would let it pass: NaN is a number to many parsers."""
+    task = Task.from_schema(
+        {
+            "type": "object",
+            "properties": {"it": {"type": kind}},
+            "required": ["it"],
+            "additionalProperties": False,
+        },
+        instructions="Read the ticket.",
+    )
+    a = scene.add("a", answers(f'{{"it": {sent}}}'))
+    b = scene.add("b", answers(answer={"it": good}))
+    with scene.router() as router:
+        decision = scene.ask(router, task=task)
+    assert (decision.provider, decision.value) == ("b", {"it": good})
+    assert (a.hits, b.hits) == (2, 1)
+
+
 async def _refuses_bias(call: Call) -> None:
     told = "unsupported_parameter: logit_bias is not supported with this model"
     await (status(400, told) if "logit_bias" in call.body else answers())(call)

@@ -55,6 +55,7 @@ def test_wait_is_understood_however_it_is_told(
     decision = scene.decide()
     assert (decision.provider, decision.value) == ("a", ANSWER)
     assert decision.trail[-1].waited_s == pytest.approx(waited_s)
+    assert a.calls[1].at - a.calls[0].at > 0.9 * waited_s
     assert (a.hits, b.hits) == (2, 0)
 
 
@@ -76,6 +77,7 @@ def test_where_all_are_cooling_the_first_to_be_back_is_waited_for(scene: Scene) 
     assert (second.provider, second.value) == ("b", ANSWER)
     assert failures(second) == ["cooling"]
     assert 0.0 < second.trail[-1].waited_s <= 0.6
+    assert b.calls[1].at - b.calls[0].at > 0.5
     assert (a.hits, b.hits) == (1, 2)
 
 
