@@ -24,7 +24,9 @@ ALLOWED: dict[str, set[str]] = {
     "store": {"errors", "capability", "decision"},
     "review": {"errors", "decision", "store"},
     "router": {"errors", "decision", "schemas", "providers"},
-    "settings": {"errors"},
+    "addresses": set(),
+    "setting_types": {"addresses"},
+    "settings": {"errors", "addresses", "setting_types"},
     "provider_config": {"errors", "capability", "settings", "providers"},
     "config": {
         "provider_config",

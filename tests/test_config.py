@@ -8,6 +8,9 @@ from weighbridge.config import build_router, build_task, open_queue
 from weighbridge.errors import ConfigError, QueueUnavailable
 from weighbridge.provider_config import build_provider, endpoint, read_key
 from weighbridge.providers.ledger import MemoryLedger
+from weighbridge.providers.protocol import Failure
+from weighbridge.router.visit import planned
+from weighbridge.schemas.ticket import Ticket
 from weighbridge.settings import load_settings
 
 CANARY = "sk-canary-0123456789"
@@ -198,3 +201,17 @@ def test_price_is_the_configured_one_or_what_the_vendor_published(changes, usd):
     """Nobody else's: the same model costs something else elsewhere."""
     provider = build_provider(chosen(**changes), MemoryLedger())
     assert provider.cost_usd(1_000_000, 1_000_000) == usd
+
+
+def test_provider_without_its_key_is_passed_over_with_that_reason(tmp_path, monkeypatch):
+    """The others go on; where nobody is left, that is an error at once."""
+    monkeypatch.delenv("SOME_KEY", raising=False)
+    absent = {**OPENAI, "name": "absent", "api_key_env": "SOME_KEY"}
+    review = {"database": f"sqlite:///{tmp_path}/a.db"}
+    settings = load_settings({"provider": [absent, OPENAI], "review": review})
+    with build_router(settings) as router:
+        way = planned(router._providers[0], router.task, Ticket.of("x"))
+        assert isinstance(way, Failure)
+        assert (way.kind, "SOME_KEY is not set" in way.detail) == ("unavailable", True)
+    with pytest.raises(ConfigError, match="SOME_KEY is not set"):
+        build_router(load_settings({"provider": [absent], "review": review}))

@@ -320,3 +320,63 @@ def test_section_in_the_environment_that_is_no_json_is_a_config_error(
     error = problem({})
     assert error.source == "environment"
     assert "canary" not in f"{error!r} {error} {error.__cause__!r}"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://169.254.169.254/latest/meta-data",
+        "http://169.254.169.254:80/v1",
+        "https://[fd00:ec2::254]/v1",
+        "https://metadata.google.internal/v1",
+        "http://2852039166/v1",
+        "http://0xa9fea9fe/v1",
+        "https://[::ffff:169.254.169.254]/v1",
+    ],
+)
+def test_address_where_clouds_tell_secrets_is_refused_in_every_spelling(url):
+    with pytest.raises(ConfigError, match="clouds tell machines their secrets"):
+        load_settings({"provider": [{**ENDPOINT, "base_url": url, "allow_http": True}]})
+
+
+@pytest.mark.parametrize(
+    ("url", "is_fine"),
+    [
+        ("http://127.0.0.1:8000/v1", True),
+        ("http://localhost/v1", True),
+        ("http://[::1]:8000/v1", True),
+        ("https://llm.example.com/v1", True),
+        ("http://llm.example.com/v1", False),
+        ("http://10.0.0.7:8000/v1", False),
+        ("http://localhost.example.com/v1", False),
+    ],
+)
+def test_ticket_and_key_go_unencrypted_only_where_that_is_permitted(url, is_fine):
+    if is_fine:
+        load_settings({"provider": [{**ENDPOINT, "base_url": url}]})
+    else:
+        with pytest.raises(ConfigError, match="allow_http = true permits it"):
+            load_settings({"provider": [{**ENDPOINT, "base_url": url}]})
+        load_settings({"provider": [{**ENDPOINT, "base_url": url, "allow_http": True}]})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"requests_per_minute": 0},
+        {"tokens_per_minute": -1},
+        {"max_concurrency": 0},
+        {"usd_per_day": -0.01},
+        {"usd_per_day": float("inf")},
+        {"usd_per_day": float("nan")},
+        {"weight": -1},
+        {"samples": 0},
+        {"mass_probe_rate": 1.1},
+        {"timeout": 0},
+        {"timeout": "-1s"},
+    ],
+)
+def test_limit_that_limits_nothing_is_refused(changes):
+    """Zero is no way to say "none": leave it out."""
+    with pytest.raises(ConfigError):
+        load_settings({"provider": [{**ENDPOINT, **changes}]})

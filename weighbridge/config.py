@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import platformdirs
 
-from weighbridge.errors import ConfigError, TaskInvalid
+from weighbridge.errors import ConfigError, KeyMissing, TaskInvalid
 from weighbridge.provider_config import build_provider
 from weighbridge.schemas.task import Task
 from weighbridge.settings import Labels, RemoteSettings, Settings
 
 if TYPE_CHECKING:
+    from weighbridge.capability import Ledger
     from weighbridge.providers.protocol import Provider
     from weighbridge.review.queue import ReviewQueue
     from weighbridge.router.admission import Admission
@@ -145,7 +146,7 @@ def build_router(settings: Settings) -> Router:
     with ExitStack() as on_error:
         database = on_error.enter_context(closing(open_database(settings)))
         ledger = on_error.enter_context(closing(CapabilityLedger(database)))
-        providers = _checked([build_provider(chosen, ledger) for chosen in settings.asked])
+        providers = _build_providers(settings, ledger)
         router = Router(
             providers,
             ReviewQueue(database),
@@ -233,14 +234,32 @@ def _build_cache(
     )
 
 
-def _checked(providers: list[Provider]) -> list[Provider]:
-    """The same, if there is one that may answer: better an error now than no answers."""
+def _build_providers(settings: Settings, ledger: Ledger) -> list[Provider]:
+    """All providers; those whose key is missing stand in for themselves with the reason.
+
+    Raises:
+        ConfigError, EngineError: nobody is left who could answer. Better an error now than none.
+    """
+    from weighbridge.providers.absent import AbsentProvider
     from weighbridge.providers.local import LocalProvider
 
-    local = [provider for provider in providers if isinstance(provider, LocalProvider)]
-    if len(local) == len(providers):
-        for provider in local:
-            provider.check()
+    providers: list[Provider] = []
+    missing: KeyMissing | None = None
+    for chosen in settings.asked:
+        try:
+            providers.append(build_provider(chosen, ledger))
+        except KeyMissing as error:
+            missing = error
+            providers.append(
+                AbsentProvider(name=chosen.name, model=chosen.model, reason=error.problem)
+            )
+    present = [one for one in providers if not isinstance(one, AbsentProvider)]
+    if missing is not None and not present:
+        raise missing
+    if all(isinstance(one, LocalProvider) for one in present):
+        for one in present:
+            assert isinstance(one, LocalProvider)
+            one.check()
     return providers
 
 

@@ -2,10 +2,12 @@
 
 WeighbridgeError
 ├── ConfigError            the configuration cannot be used
+│   └── KeyMissing         a provider's key is not there
 ├── TicketInvalid          the input is not a ticket (also a ValueError)
 ├── TaskInvalid            the task or its labels cannot be used (also a ValueError)
 │   └── SchemaRefused      a JSON Schema that a dialect or the engine cannot enforce
 ├── CapabilityMissing      a provider lacks what a task cannot do without
+├── ProviderAbsent         a configured provider cannot be asked at all
 ├── JsonInvalid            text that strict JSON does not allow (also a ValueError)
 ├── EngineError            the local engine cannot answer
 │   ├── ExtraMissing       a package of an optional extra is not installed
@@ -71,6 +73,10 @@ class ConfigError(WeighbridgeError):
         )
 
 
+class KeyMissing(ConfigError):
+    """A provider's key is not there; the provider cannot be asked, others can."""
+
+
 class TicketInvalid(WeighbridgeError, ValueError):
     """The input is not a ticket."""
 
@@ -123,6 +129,17 @@ class CapabilityMissing(WeighbridgeError):
 
     def __str__(self) -> str:
         return f"{self.provider} has no {self.feature}, which the task requires"
+
+
+class ProviderAbsent(WeighbridgeError):
+    """A configured provider that cannot be asked."""
+
+    def __init__(self, provider: str, reason: str) -> None:
+        super().__init__(provider, reason)
+        self.provider, self.reason = provider, reason
+
+    def __str__(self) -> str:
+        return self.reason
 
 
 class JsonInvalid(WeighbridgeError, ValueError):

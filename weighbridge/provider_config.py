@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
 
-from weighbridge.errors import ConfigError
+from weighbridge.errors import ConfigError, KeyMissing
 from weighbridge.settings import LocalSettings, RemoteSettings
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ def read_key(chosen: RemoteSettings) -> SecretStr | None:
     """The API key of a provider; None if the configuration names none.
 
     Raises:
-        ConfigError: the variable is not set or the file cannot be read.
+        KeyMissing: the variable is not set, or the file cannot be read or is empty.
+        ConfigError: what is there is no key.
     """
     where = f"[[provider]] {chosen.name}"
     if chosen.api_key_env is not None:
@@ -31,16 +32,16 @@ def read_key(chosen: RemoteSettings) -> SecretStr | None:
         if not value:
             hint = f"Set {chosen.api_key_env} to the API key."
             problem = f"the environment variable {chosen.api_key_env} is not set"
-            raise ConfigError(where, "api_key_env", problem, hint)
+            raise KeyMissing(where, "api_key_env", problem, hint)
         return _secret(value, where, "api_key_env")
     if chosen.api_key_file is not None:
         try:
             value = chosen.api_key_file.expanduser().read_text("utf-8").strip()
         except (OSError, UnicodeError, RuntimeError) as error:  # the last: whose home is `~name`?
             problem = f"{chosen.api_key_file} cannot be read ({type(error).__name__})"
-            raise ConfigError(where, "api_key_file", problem) from None
+            raise KeyMissing(where, "api_key_file", problem) from None
         if not value:
-            raise ConfigError(where, "api_key_file", f"{chosen.api_key_file} is empty")
+            raise KeyMissing(where, "api_key_file", f"{chosen.api_key_file} is empty")
         return _secret(value, where, "api_key_file")
     return None
 

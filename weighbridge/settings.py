@@ -8,22 +8,19 @@ from __future__ import annotations
 
 import difflib
 import os
-import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
+from urllib.parse import urlsplit
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Discriminator,
     Field,
-    HttpUrl,
     Tag,
-    TypeAdapter,
     ValidationError,
     model_validator,
 )
@@ -34,7 +31,18 @@ from pydantic_settings import (
     SettingsError,
 )
 
+from weighbridge.addresses import is_loopback
 from weighbridge.errors import ConfigError
+from weighbridge.setting_types import (
+    BaseUrl,
+    Days,
+    Dollars,
+    Limit,
+    Name,
+    Seconds,
+    Share,
+    Variable,
+)
 
 FILE_NAME = "weighbridge.toml"
 
@@ -47,48 +55,6 @@ _PROBLEMS = {
     "tuple_type": 'must be a list: ["a", "b"], or a [[section]] for each entry',
     "union_tag_not_found": "needs a `kind`: openai, gemini, ollama, anthropic, systemone or local",
 }
-
-_UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-
-
-def _seconds(value: Any) -> Any:
-    """Seconds from a number or a text such as "20s", "500ms", "2m"."""
-    if isinstance(value, str | bool):
-        # Without a unit too: all that the environment can hold is text.
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?", str(value).strip())
-        if match is None:
-            raise ValueError('a duration is a number of seconds or a text such as "20s" or "500ms"')
-        return float(match[1]) * _UNITS_S[match[2] or "s"]
-    return value
-
-
-def _name(value: str) -> str:
-    if not re.fullmatch(r"[\w.-]{1,64}", value):
-        raise ValueError("a name is 1 to 64 letters, digits, '.', '_' or '-'")
-    return value
-
-
-def _variable(value: str) -> str:
-    # Whoever put the key itself here must not read it again in an error.
-    if not re.fullmatch(r"[A-Z_][A-Z0-9_]*", value):
-        raise ValueError("names an environment variable in capitals; it is not the key itself")
-    return value
-
-
-def _base_url(value: str) -> str:
-    if not value.isprintable() or " " in value:  # pydantic overlooks them, the first ticket not
-        raise ValueError("must hold neither spaces nor control characters")
-    url = TypeAdapter(HttpUrl).validate_python(value)
-    if url.username or url.password or url.query or url.fragment:
-        raise ValueError("must hold neither credentials nor a query; use api_key_env")
-    return value
-
-
-Seconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0, le=3600)]
-Name = Annotated[str, AfterValidator(_name)]
-Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Limit = Annotated[int, Field(ge=1)]
-Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class _Section(BaseModel):
@@ -107,10 +73,11 @@ class RemoteSettings(_Section):
 
     name: Name
     kind: Literal["openai", "gemini", "ollama", "anthropic", "systemone"]
+    allow_http: bool = False  # without encryption, to a host that is not this machine
     profile: str = ""  # who speaks there; empty: recognised by base_url
-    base_url: Annotated[str, AfterValidator(_base_url)] | None = None  # None: the vendor's own
+    base_url: BaseUrl | None = None  # None: the vendor's own
     model: Annotated[str, Field(min_length=1)]
-    api_key_env: Annotated[str, AfterValidator(_variable)] | None = None
+    api_key_env: Variable | None = None
     api_key_file: Path | None = None
     timeout: Seconds = 15.0
     logprobs: Literal["premask", "postmask", "unknown_mask", "off"] | None = None
@@ -132,6 +99,11 @@ class RemoteSettings(_Section):
     def _check(self) -> Self:
         if self.api_key_env and self.api_key_file:
             raise ValueError("give api_key_env or api_key_file, not both")
+        url = urlsplit(self.base_url or "")
+        if url.scheme == "http" and not self.allow_http and not is_loopback(url.hostname or ""):
+            raise ValueError(
+                "base_url sends tickets and key without encryption; allow_http = true permits it"
+            )
         return self
 
 
@@ -198,7 +170,7 @@ class CacheSettings(_Section):
     enabled: bool = False
     kind: Literal["memory", "database"] = "memory"
     max_entries: Limit = 10_000
-    max_age: Annotated[float, BeforeValidator(_seconds), Field(gt=0)] = 86_400.0
+    max_age: Days = 86_400.0
 
 
 class RedactionSettings(_Section):

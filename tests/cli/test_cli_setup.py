@@ -34,7 +34,7 @@ def test_providers_are_listed_in_order_without_their_keys(cli, home, monkeypatch
         [[provider]]
         name = "two"
         kind = "openai"
-        base_url = "http://h/v1"
+        base_url = "https://h/v1"
         model = "m"
         api_key_env = "TWO_KEY"
         [[provider]]

@@ -12,7 +12,7 @@ import httpx
 from tenacity import AsyncRetrying, RetryCallState, retry_if_result, stop_never
 
 from weighbridge.decision import Attempt, FailureKind, FieldEvidence
-from weighbridge.errors import CapabilityMissing, SchemaRefused
+from weighbridge.errors import CapabilityMissing, ProviderAbsent, SchemaRefused
 from weighbridge.providers.protocol import (
     Amendments,
     Approach,
@@ -292,6 +292,8 @@ def planned(provider: Provider, task: Task, ticket: Ticket) -> Approach | Failur
         return Failure(kind=FailureKind.CAPABILITY, detail="the ticket must not leave the machine")
     try:
         return provider.approach(task)
+    except ProviderAbsent as absence:
+        return Failure(kind=FailureKind.UNAVAILABLE, detail=str(absence))
     except (SchemaRefused, CapabilityMissing) as refusal:
         return Failure(kind=FailureKind.CAPABILITY, detail=str(refusal))
 
