@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+from typing import Any
 
 import httpx
 import pytest
@@ -13,6 +14,7 @@ from stage import Stage, answer, cooling, error, failures
 from weighbridge.decision import FailureKind
 from weighbridge.router.chain import Policy
 from weighbridge.router.gate import Gate
+from weighbridge.router.router import Router
 
 
 def test_second_opinion_is_asked_where_numbers_are_missing_and_decides() -> None:
@@ -131,3 +133,85 @@ async def test_provider_that_fails_quickly_is_joined_by_nobody() -> None:
     object.__setattr__(router._chain._around, "sleep", asyncio.sleep)
     decision = await router.atriage("x")
     assert failures(decision) == [("a", FailureKind.CREDENTIAL), ("b", None)]
+
+
+def hedging(scripts: dict[str, list[httpx.Response]], **policy: Any) -> tuple[Stage, Router]:
+    """A router that knows its providers as quick, and whose first one takes a while."""
+    stage = Stage(dict(scripts), profile="llama_cpp_server")
+    router = stage.router(gate=policy.pop("gate", None), policy=Policy(hedge_after=0.9, **policy))
+    object.__setattr__(router._chain._around, "sleep", asyncio.sleep)
+    for provider in router._providers:
+        for _ in range(10):
+            router._chain._around.latencies.note(provider.identity, 0.02)
+    return stage, router
+
+
+def delay(router: Router, name: str, seconds: float) -> None:
+    provider = next(p for p in router._providers if p.name == name)
+    ask = provider.ask
+
+    async def slowly(*args: object, **options: object) -> object:
+        await asyncio.sleep(seconds)
+        return await ask(*args, **options)  # type: ignore[arg-type]
+
+    provider.ask = slowly  # type: ignore[method-assign]
+
+
+async def test_stronger_provider_that_is_slow_is_joined_by_stronger_ones_only() -> None:
+    """What was unsure is not replaced by the word of somebody weaker."""
+    sure = [unsure("billing", 0.99)]
+    scripts = {"a": [unsure("bug", 0.2)], "c": sure, "b": sure}
+    stage, router = hedging(scripts, gate=Gate(), stronger={"c"})
+    delay(router, "c", 0.1)
+    decision = await router.atriage("x")
+    assert (decision.provider, stage.hits("b")) == ("c", 0)
+
+
+@pytest.mark.parametrize("max_attempts", [1, 2, 3])
+async def test_two_at_once_share_the_requests_that_a_ticket_may_send(max_attempts: int) -> None:
+    stage, router = hedging(
+        {name: [error(503, retry_after="0.01")] for name in "abc"}, max_attempts=max_attempts
+    )
+    delay(router, "a", 0.1)
+    decision = await router.atriage("x")
+    assert len(stage.requests) == max_attempts
+    assert decision.reasons == ("no_answer",)
+
+
+@pytest.mark.parametrize(
+    ("second", "reasons", "hits"),
+    [(answer(None, refusal="no"), ("refusal",), 0), (error(413), (), 1)],
+    ids=["both", "one"],
+)
+async def test_refusals_of_two_at_once_are_both_counted(
+    second: httpx.Response, reasons: tuple[str, ...], hits: int
+) -> None:
+    """Two who refuse are enough, in whatever order they end; one may be followed by another."""
+    no = answer(None, refusal="no")
+    stage, router = hedging({"a": [no], "b": [second], "c": [answer()]})
+    delay(router, "a", 0.1)
+    delay(router, "b", 0.05)
+    decision = await router.atriage("x")
+    assert stage.hits("c") == hits
+    assert decision.reasons == reasons
+
+
+async def test_ticket_that_is_cancelled_while_the_loser_ends_is_cancelled() -> None:
+    """The end of the loser's request is not mistaken for it."""
+    _, router = hedging({"a": [answer()], "b": [answer()]})
+    closing = asyncio.Event()
+
+    async def reluctant(*_: object, **__: object) -> object:
+        try:
+            await asyncio.sleep(10)
+        finally:
+            closing.set()
+            await asyncio.sleep(0.05)
+        raise AssertionError
+
+    router._providers[0].ask = reluctant  # type: ignore[method-assign]
+    ticket = asyncio.create_task(router.atriage("x"))
+    await closing.wait()
+    ticket.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await ticket

@@ -6,7 +6,6 @@ One deadline and one budget of attempts cover everything.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
@@ -16,9 +15,7 @@ from weighbridge.providers.protocol import Approach, Failure, Provider
 from weighbridge.router.actions import Action
 from weighbridge.router.order import Strategy, ordered
 from weighbridge.router.outcome import Answered, Outcome
-from weighbridge.router.visit import Asked, Surroundings, Visit, planned, skipped
-
-_REFUSALS = frozenset({FailureKind.REFUSAL, FailureKind.FILTERED})
+from weighbridge.router.visit import Allowance, Asked, Surroundings, Visit, planned, skipped
 
 
 class Wanted(Enum):
@@ -106,7 +103,7 @@ class _Run:
         self._left, self._asked, self._around = candidates, asked, around
         self._policy, self._deadline = policy, deadline
         self._trail: list[Attempt] = []
-        self._budget = policy.max_attempts
+        self._allowance = Allowance(policy.max_attempts)
         self._refusals = 0
 
     async def outcome(self, lacks: Callable[[Answered], Wanted]) -> Outcome:
@@ -125,13 +122,12 @@ class _Run:
 
     async def _next_answer(self, fits: Callable[[Provider], bool]) -> Answered | None:
         """The answer of the next provider that fits and gives one."""
-        while self._budget > 0 and (visit := await self._next_visit(fits)) is not None:
-            step = await self._joined(visit)
+        while self._allowance.left > 0 and (visit := await self._next_visit(fits)) is not None:
+            step = await self._joined(visit, fits)
             if isinstance(step, Answered):
                 return step
-            self._refusals += self._trail[-1].failure in _REFUSALS
             # What one provider refuses one other may answer; what two refuse is for a person.
-            if not step.onward or self._refusals == 2:
+            if not step.onward or self._refusals >= 2:
                 break
         return None
 
@@ -156,24 +152,26 @@ class _Run:
                 provider=provider,
                 approach=way,
                 end=self._deadline - sum(p.reserve_s for p in later),
-                budget=self._budget,
+                allowance=self._allowance,
                 trail=self._trail,
             )
-            if await self._may_begin(visit, later, may_wait=may_wait):
-                self._left += waiting
-                return visit
-            if not may_wait:
+            if not may_wait and self._must_wait(visit):
                 self._left += [candidate, *waiting]
                 return None
+            if await self._may_begin(visit, later):
+                self._left += waiting
+                return visit
         return None
 
-    async def _may_begin(self, visit: Visit, later: Sequence[Provider], *, may_wait: bool) -> bool:
+    def _must_wait(self, visit: Visit) -> bool:
+        health, identity = self._around.health, visit.provider.identity
+        return health.left_s(identity) > 0.0 or health.is_on_trial(identity)
+
+    async def _may_begin(self, visit: Visit, later: Sequence[Provider]) -> bool:
         """Whether the provider may be asked; where all are cooling, waits for the first one."""
         health, clock = self._around.health, self._around.clock
         identity = visit.provider.identity
         cooling_s = health.left_s(identity)
-        if cooling_s > 0.0 and not may_wait:
-            return False
         if cooling_s > 0.0:
             if any(health.left_s(p.identity) < cooling_s for p in later):
                 visit.skip(FailureKind.COOLING, f"cooling down for {cooling_s:.1f} s")
@@ -191,7 +189,7 @@ class _Run:
             return False
         return True
 
-    async def _joined(self, visit: Visit) -> Answered | Action:
+    async def _joined(self, visit: Visit, fits: Callable[[Provider], bool]) -> Answered | Action:
         """How a visit ends, or the next provider's, where the first takes unusually long."""
         share = self._policy.hedge_after
         usual_s = None
@@ -199,22 +197,24 @@ class _Run:
             usual_s = self._around.latencies.quantile(visit.provider.identity, share)
         if usual_s is None:
             step = await visit.run()
-            self._budget -= visit.tries
+            self._refusals += visit.has_refused
             return step
-        return await self._hedged(visit, usual_s)
+        return await self._hedged(visit, usual_s, fits)
 
-    async def _hedged(self, visit: Visit, usual_s: float) -> Answered | Action:
+    async def _hedged(
+        self, visit: Visit, usual_s: float, fits: Callable[[Provider], bool]
+    ) -> Answered | Action:
         """The first answer of two; what failed leaves the other alone, and the loser is ended."""
         running = {asyncio.ensure_future(visit.run()): visit}
         pause = asyncio.ensure_future(self._around.sleep(usual_s))
         try:
             await asyncio.wait({*running, pause}, return_when=asyncio.FIRST_COMPLETED)
             (first,) = running
-            if not first.done() and self._budget > 1:
-                other = await self._next_visit(lambda _: True, may_wait=False)
+            if not first.done() and self._allowance.left > 0:
+                other = await self._next_visit(fits, may_wait=False)
                 if other is not None:
                     running[asyncio.ensure_future(other.run())] = other
-            step: Answered | Action = Action()
+            ended = [Action()]
             pending = set(running)
             while pending:
                 done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
@@ -222,13 +222,13 @@ class _Run:
                     step = task.result()
                     if isinstance(step, Answered):
                         return step
-            return step
+                    ended.append(step)
+            return next((step for step in ended if not step.onward), ended[-1])
         finally:
             pause.cancel()
-            for task, its in running.items():
-                if not task.done():
-                    task.cancel()
-                    with contextlib.suppress(asyncio.CancelledError):
-                        await task
-                    its.skip(FailureKind.CANCELLED, "another provider was quicker")
-                self._budget -= its.tries
+            losers = {task: its for task, its in running.items() if task.cancel()}
+            # Waits for both, hides no cancellation of the ticket itself.
+            await asyncio.gather(*running, return_exceptions=True)
+            for its in losers.values():
+                its.skip(FailureKind.CANCELLED, "another provider was quicker")
+            self._refusals += sum(its.has_refused for its in running.values())

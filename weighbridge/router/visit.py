@@ -33,6 +33,8 @@ from weighbridge.schemas.redaction import RedactedText
 from weighbridge.schemas.task import Task
 from weighbridge.schemas.ticket import Ticket
 
+_REFUSALS = frozenset({FailureKind.REFUSAL, FailureKind.FILTERED})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
@@ -74,6 +76,13 @@ class Asked:
     redacted: RedactedText | None = None
 
 
+@dataclass(slots=True)
+class Allowance:
+    """Requests that may still be sent for a ticket; two visits at once share it."""
+
+    left: int
+
+
 @dataclass(slots=True, kw_only=True)
 class Visit:
     """One provider and one ticket, and what was tried so far.
@@ -84,9 +93,10 @@ class Visit:
         provider: of whom.
         approach: how.
         end: on the clock; no attempt goes on beyond it.
-        budget: requests that may still be sent.
+        allowance: is used up request by request.
         trail: every attempt is added to it.
         waited_s: pause before the first attempt.
+        has_refused: whether the latest answer declined to answer.
     """
 
     around: Surroundings
@@ -94,10 +104,11 @@ class Visit:
     provider: Provider
     approach: Approach
     end: float
-    budget: int
+    allowance: Allowance
     trail: list[Attempt]
     waited_s: float = 0.0
-    tries: int = 0
+    has_refused: bool = False
+    _tries: int = 0
     _amended: frozenset[Amend] = frozenset()
     _amendments: Amendments = field(default_factory=Amendments)
 
@@ -122,6 +133,9 @@ class Visit:
 
     async def _attempt(self) -> Answered | Action:
         asked, provider = self.asked, self.provider
+        if self.allowance.left < 1:  # a hedge has used it up meanwhile
+            return Action()
+        self.allowance.left -= 1
         async with self.around.admission.request(
             provider,
             asked.task,
@@ -131,6 +145,7 @@ class Visit:
             until=self.end,
         ) as admitted:
             if isinstance(admitted, Failure):
+                self.allowance.left += 1
                 self.skip(admitted.kind, admitted.detail)
                 return Action()
             self.waited_s += admitted.waited_s
@@ -184,7 +199,7 @@ class Visit:
         action = next_action(
             failure,
             # Where the budget ends, the tries end: what is remembered stays the same.
-            tries=self.tries if self.tries < self.budget else MAX_TRIES,
+            tries=self._tries if self.allowance.left > 0 else MAX_TRIES,
             amended=self._amended,
             took_s=took_s,
             left_s=self.end - self.around.clock(),
@@ -248,8 +263,9 @@ class Visit:
         return True
 
     def _record(self, result: Reply | Failure, checked: Accepted | Failure, took_s: float) -> None:
-        self.tries += 1
+        self._tries += 1
         failure = checked if isinstance(checked, Failure) else None
+        self.has_refused = failure is not None and failure.kind in _REFUSALS
         cost = self.provider.cost_usd(result.prompt_tokens, result.completion_tokens)
         self.trail.append(
             Attempt(
