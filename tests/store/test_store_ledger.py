@@ -64,6 +64,16 @@ def test_fact_of_another_process_shows_after_the_refresh(database, clock):
         assert settled(mine).facts(*PLACE) == {Feature.SEED: YES}
 
 
+def test_clock_that_is_put_back_delays_no_refresh(database, clock):
+    """By an hour, which would else pass before anything is heard of the others."""
+    with closing(CapabilityLedger(database, clock)) as mine:
+        clock.now -= timedelta(hours=1)
+        with closing(CapabilityLedger(database, clock)) as theirs:
+            theirs.record(*PLACE, Feature.SEED, YES)
+        mine.facts(*PLACE)
+        assert Feature.SEED in settled(mine).facts(*PLACE)
+
+
 def test_own_record_fetches_what_others_know(database, clock):
     with closing(CapabilityLedger(database, clock)) as mine:
         with closing(CapabilityLedger(database, clock)) as theirs:

@@ -14,6 +14,7 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, selec
 from sqlalchemy.dialects.sqlite import insert
 
 from weighbridge.errors import QueueUnavailable
+from weighbridge.store import forks
 from weighbridge.store.database import Database
 from weighbridge.store.tables import OF_TICKET, spending_table
 
@@ -49,8 +50,9 @@ class SharedBooks:
         patience_s: float = 2.0,
     ) -> None:
         self._database, self._clock, self._patience_s = database, clock, patience_s
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="weighbridge-budget")
         self._has_warned = False
+        self._start()
+        forks.watch(self)
 
     async def reserve(
         self, micro_usd: int, caps: Mapping[_Account, int]
@@ -81,6 +83,17 @@ class SharedBooks:
     def close(self) -> None:
         """See `Books.close`."""
         self._worker.shutdown()
+
+    def before_fork(self) -> None:
+        """See `forks`: it holds nothing."""
+
+    def after_fork(self, *, is_child: bool) -> None:
+        """See `forks`."""
+        if is_child:
+            self._start()
+
+    def _start(self) -> None:
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="weighbridge-budget")
 
     def _reserve(self, micro_usd: int, caps: Mapping[_Account, int]) -> _Booking | _Account | None:
         day = (self._clock() - _EPOCH).days

@@ -14,6 +14,7 @@ from sqlalchemy import bindparam, delete, or_, select, update
 from sqlalchemy.dialects.sqlite import insert
 
 from weighbridge.errors import QueueUnavailable
+from weighbridge.store import forks
 from weighbridge.store.database import Database
 from weighbridge.store.tables import cached_decision_table
 
@@ -52,14 +53,12 @@ class SharedCache:
         self._database, self._clock = database, clock
         self._max_entries, self._patience_s = max_entries, patience_s
         self._max_age_us = round(max_age_s * 1e6)
-        self._lock = threading.Lock()
         self._unsaved: dict[str, tuple[str, int]] = {}  # record and time, by key
         self._uses: dict[str, int] = {}  # times, by key
-        self._late: set[Future[str | None]] = set()
-        self._readers = ThreadPoolExecutor(2, thread_name_prefix="weighbridge-cache-reader")
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="weighbridge-cache-writer")
-        self._is_waiting = False  # whether a write is queued that has not begun
         self._has_warned = False
+        self._lock = threading.Lock()
+        self._start()
+        forks.watch(self)
 
     async def get(self, key: str) -> str | None:
         """The record; None where none is kept, or none can be read quickly."""
@@ -97,6 +96,22 @@ class SharedCache:
                 self._ask_for_write()
         self._readers.shutdown(cancel_futures=True)
         self._writer.shutdown()
+
+    def before_fork(self) -> None:
+        """See `forks`."""
+        self._lock.acquire()
+
+    def after_fork(self, *, is_child: bool) -> None:
+        """See `forks`."""
+        if is_child:
+            self._start()
+        self._lock.release()
+
+    def _start(self) -> None:
+        self._late: set[Future[str | None]] = set()
+        self._readers = ThreadPoolExecutor(2, thread_name_prefix="weighbridge-cache-reader")
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="weighbridge-cache-writer")
+        self._is_waiting = False  # whether a write is queued that has not begun
 
     def _read(self, key: str) -> str | None:
         now, table = self._now(), cached_decision_table

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -25,6 +26,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from weighbridge.errors import QueueUnavailable
+from weighbridge.store import forks
 from weighbridge.store.migrations import HEAD, REVISIONS, upgrade
 
 _MEMORY: Final = ":memory:"
@@ -56,8 +58,11 @@ class Database:
             self.url = parsed.set(query={}).render_as_string(hide_password=True)
             _check(parsed, self.url)
             self._engine = _engine(parsed, self.url, busy_timeout_s)
+            self._is_memory, self._busy_timeout_s = _is_memory(parsed), busy_timeout_s
             # Another set of options over the same pool; `_begin` reads them.
             self._writer = self._engine.execution_options(begin="BEGIN IMMEDIATE")
+            self._at_rest, self._num_open = threading.Condition(), 0
+            self._is_torn = False
         try:
             with self._translated(), closing(self._engine.raw_connection()) as connection:
                 _write_ahead(connection.driver_connection, self.url, patience_s=busy_timeout_s)
@@ -65,11 +70,12 @@ class Database:
         except BaseException:
             self.close()
             raise
+        forks.watch(self)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """A transaction that only reads: one consistent snapshot, which waits for no writer."""
-        with self._translated(), self._engine.begin() as connection:
+        with self._in_use(), self._engine.begin() as connection:
             yield connection
 
     @contextmanager
@@ -79,12 +85,24 @@ class Database:
         It takes the write lock at once. A transaction that reads first and then asks for the lock
         fails without any waiting if somebody else wrote in between.
         """
-        with self._translated(), self._writer.begin() as connection:
+        with self._in_use(), self._writer.begin() as connection:
             yield connection
 
     def close(self) -> None:
         """Close every idle connection; harmless when repeated."""
         self._engine.dispose()
+
+    def before_fork(self) -> None:
+        """See `forks`. No connection is open then; memory is copied as it is."""
+        self._at_rest.acquire()
+        self._at_rest.wait_for(lambda: self._num_open == 0, self._busy_timeout_s)
+        if self._num_open == 0 and not self._is_memory:
+            self._engine.dispose()
+
+    def after_fork(self, *, is_child: bool) -> None:
+        """See `forks`."""
+        self._is_torn = self._is_torn or (is_child and self._num_open > 0)
+        self._at_rest.release()
 
     def _migrate(self) -> None:
         with self.reading() as connection:
@@ -99,6 +117,23 @@ class Database:
             )
         with self.writing() as connection:
             upgrade(connection)
+
+    @contextmanager
+    def _in_use(self) -> Iterator[None]:
+        """The time of one transaction, in which no process is forked off."""
+        with self._at_rest:
+            if self._is_torn:
+                raise QueueUnavailable(
+                    self.url, "this process was forked off in the middle of a transaction"
+                )
+            self._num_open += 1
+        try:
+            with self._translated():
+                yield
+        finally:
+            with self._at_rest:
+                self._num_open -= 1
+                self._at_rest.notify_all()
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

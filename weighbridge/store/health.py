@@ -26,6 +26,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 from sqlalchemy import Connection, delete, insert, select
 
 from weighbridge.errors import QueueUnavailable
+from weighbridge.store import forks
 from weighbridge.store.database import Database
 from weighbridge.store.tables import cooldown_table
 
@@ -83,16 +84,16 @@ class SharedHealth:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._database, self._clock, self._monotonic = database, clock, monotonic
-        self._lock = threading.Lock()
         self._known: dict[_Key, _Span] = {}
         self._unsaved: dict[_Key, _Span] = {}
         self._answered: dict[str, float] = {}  # when the latest answer was asked for, by identity
         self._stored: _Rows = {}
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="weighbridge-health")
-        self._is_waiting = False  # whether an exchange is queued that has not begun
         self._has_warned = False
         self._asked_at = monotonic()
+        self._lock = threading.Lock()
+        self._start()
         self._exchange()
+        forks.watch(self)
 
     def told(self, identity: str, wait_s: float, kind: Kind = "cooling") -> None:
         """A provider is left alone for some time; a longer cooldown is never cut short."""
@@ -156,6 +157,20 @@ class SharedHealth:
     def close(self) -> None:
         """Wait until everything is written, or cannot be; harmless when repeated."""
         self._worker.shutdown()
+
+    def before_fork(self) -> None:
+        """See `forks`."""
+        self._lock.acquire()
+
+    def after_fork(self, *, is_child: bool) -> None:
+        """See `forks`."""
+        if is_child:
+            self._start()
+        self._lock.release()
+
+    def _start(self) -> None:
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="weighbridge-health")
+        self._is_waiting = False  # whether an exchange is queued that has not begun
 
     def _ask_for_exchange(self, now: float) -> None:
         self._asked_at = now

@@ -15,6 +15,7 @@ from sqlalchemy.dialects.sqlite import insert
 
 from weighbridge.capability import Fact, Origin, Status, believed, with_fact
 from weighbridge.errors import QueueUnavailable
+from weighbridge.store import forks
 from weighbridge.store.database import Database
 from weighbridge.store.tables import capability_table
 
@@ -41,21 +42,21 @@ class CapabilityLedger:
         self, database: Database, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     ) -> None:
         self._database, self._clock = database, clock
-        self._lock = threading.Lock()
         self._facts: _Facts = {}
         self._unsaved: dict[_Key, Fact] = {}
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="weighbridge-ledger")
-        self._is_waiting = False  # whether an exchange is queued that has not begun
         self._has_warned = False
         self._asked_at = clock()
+        self._lock = threading.Lock()
+        self._start()
         self._exchange()
+        forks.watch(self)
 
     def facts(self, base_url: str, model: str) -> Mapping[str, Fact]:
         """See `Ledger.facts`."""
         place = base_url, model
         with self._lock:
             now = self._clock()
-            if now - self._asked_at >= REFRESHED_AFTER:
+            if abs(now - self._asked_at) >= REFRESHED_AFTER:  # a clock may be put back
                 self._ask_for_exchange(now)
             known = self._facts.get(place, _NOTHING)
             still = believed(known, now)
@@ -78,6 +79,20 @@ class CapabilityLedger:
     def close(self) -> None:
         """Wait until everything is written, or cannot be; harmless when repeated."""
         self._worker.shutdown()
+
+    def before_fork(self) -> None:
+        """See `forks`."""
+        self._lock.acquire()
+
+    def after_fork(self, *, is_child: bool) -> None:
+        """See `forks`."""
+        if is_child:
+            self._start()
+        self._lock.release()
+
+    def _start(self) -> None:
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="weighbridge-ledger")
+        self._is_waiting = False  # whether an exchange is queued that has not begun
 
     def _ask_for_exchange(self, now: datetime) -> None:
         self._asked_at = now
