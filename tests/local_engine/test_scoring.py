@@ -338,6 +338,7 @@ def triage_prompt(exact_models):
 
 
 @pytest.mark.models
+@pytest.mark.slow  # the reference reads the whole prompt anew for every node
 def test_all_objects_of_the_triage_task_are_scored_like_alone(exact_models, triage_prompt):
     """The 24 objects: every category, and every priority behind every category."""
     first, literal, second = Task.triage().language.parts[1:4]
@@ -354,6 +355,7 @@ def test_all_objects_of_the_triage_task_are_scored_like_alone(exact_models, tria
 
 
 @pytest.mark.models
+@pytest.mark.slow  # the reference reads the whole prompt anew for every node
 def test_twenty_banking_labels_are_scored_like_alone(exact_models, tickets):
     names = json.loads((tickets / "banking77-draw0" / "labels.json").read_text("utf-8"))
     words = language({"enum": names})

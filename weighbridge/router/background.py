@@ -22,17 +22,12 @@ class Background:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._process = os.getpid()
 
-    @property
-    def is_running(self) -> bool:
-        """Whether anything was ever run, and not stopped since."""
-        self._leave_to_parent()
-        return self._loop is not None
-
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the loop and wait for its result."""
         self._leave_to_parent()
-        loop = self._started()
-        future = asyncio.run_coroutine_threadsafe(work, loop)
+        with self._lock:  # until the loop knows of it: once it is told to stop it takes nothing
+            loop = self._started()
+            future = asyncio.run_coroutine_threadsafe(work, loop)
         try:
             return future.result()
         except BaseException:
@@ -42,7 +37,8 @@ class Background:
             raise
 
     def stop(self) -> None:
-        """End the loop and its thread."""
+        """End the loop and its thread, and what belongs to it; harmless when repeated."""
+        self._leave_to_parent()
         with self._lock:
             loop, self._loop = self._loop, None
         if loop is not None:
@@ -52,14 +48,13 @@ class Background:
             loop.close()
 
     def _started(self) -> asyncio.AbstractEventLoop:
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(
-                    target=self._loop.run_forever, name="weighbridge-loop", daemon=True
-                )
-                self._thread.start()
-            return self._loop
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(
+                target=self._loop.run_forever, name="weighbridge-loop", daemon=True
+            )
+            self._thread.start()
+        return self._loop
 
     def _leave_to_parent(self) -> None:
         """In a process that was forked off: forget the loop that runs in another one."""

@@ -14,7 +14,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic import ValidationError
 
@@ -25,10 +25,12 @@ from weighbridge.providers.protocol import Approach, Provider
 from weighbridge.router.chain import Policy
 from weighbridge.router.gate import Gate
 from weighbridge.router.visit import planned
-from weighbridge.schemas.redaction import RedactedText
 from weighbridge.schemas.strict_json import loads
 from weighbridge.schemas.task import JudgedField, Task
 from weighbridge.schemas.ticket import Ticket
+
+if TYPE_CHECKING:
+    from weighbridge.schemas.redaction import RedactedText
 
 FROM_CACHE = "from the cache"
 

@@ -18,7 +18,7 @@ from collections.abc import (
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import httpx
 
@@ -37,10 +37,13 @@ from weighbridge.router.latency import Latencies
 from weighbridge.router.outcome import Outcome
 from weighbridge.router.streams import in_order, in_order_sync
 from weighbridge.router.telemetry import Telemetry
+from weighbridge.router.under_way import UnderWay
 from weighbridge.router.visit import Asked, Surroundings
-from weighbridge.schemas.redaction import Redacts
 from weighbridge.schemas.task import Task
 from weighbridge.schemas.ticket import Ticket
+
+if TYPE_CHECKING:
+    from weighbridge.schemas.redaction import Redacts
 
 DEFAULT_POLICY = Policy()
 
@@ -136,7 +139,7 @@ class Router:
         )
         self._policy = policy
         self._chain = Chain(self._providers, around=around, policy=policy)
-        self._background = Background()
+        self._background, self._under_way = Background(), UnderWay()
         self._clients: dict[asyncio.AbstractEventLoop, httpx.AsyncClient] = {}
         self._ends: dict[asyncio.AbstractEventLoop, AsyncGenerator[None, None]] = {}
 
@@ -182,9 +185,10 @@ class Router:
 
     async def aask(self, task: Task, ticket: TicketSource) -> Decision:
         """Run any task on one ticket; see `triage`."""
-        ticket = await _read(ticket)
-        with self._telemetry.ticket(task.name, ticket.id) as watch:
-            return watch.decided(await self._decide(task, ticket))
+        with self._under_way.ticket():
+            ticket = await _read(ticket)
+            with self._telemetry.ticket(task.name, ticket.id) as watch:
+                return watch.decided(await self._decide(task, ticket))
 
     async def _decide(self, task: Task, ticket: Ticket) -> Decision:
         """Ask, judge, and queue what a person must see."""
@@ -241,10 +245,8 @@ class Router:
         return in_order(self.atriage, tickets, concurrency=concurrency)
 
     def close(self) -> None:
-        """Close connections, providers and the queue."""
-        if self._background.is_running:
-            self._background.run(self._close_client())
-            self._background.stop()
+        """Close connections, providers and the queue; synchronous calls under way are cancelled."""
+        self._background.stop()
         for provider in self._providers:
             provider.close()
         for part in (self._cache, self._cooldowns, self._admission, self._ledger):
@@ -253,8 +255,13 @@ class Router:
         self._queue.close()
 
     async def aclose(self) -> None:
-        """Close connections, providers and the queue."""
-        await self._close_client()
+        """Close connections, providers and the queue; calls under way are cancelled.
+
+        Those on other loops than the running one are not, nor are their connections closed.
+        """
+        await self._under_way.cancel()
+        if (end := self._ends.get(asyncio.get_running_loop())) is not None:
+            await end.aclose()
         await asyncio.to_thread(self.close)
 
     def __enter__(self) -> Self:
@@ -300,11 +307,6 @@ class Router:
         finally:
             del self._ends[loop]
             await self._clients.pop(loop).aclose()
-
-    async def _close_client(self) -> None:
-        """Close the connections of the running loop."""
-        if (end := self._ends.get(asyncio.get_running_loop())) is not None:
-            await end.aclose()
 
 
 async def _read(source: TicketSource) -> Ticket:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import httpx
 from tenacity import AsyncRetrying, RetryCallState, retry_if_result, stop_never
@@ -29,9 +30,11 @@ from weighbridge.router.health import ProviderHealth
 from weighbridge.router.latency import Latencies
 from weighbridge.router.outcome import Answered
 from weighbridge.router.telemetry import Telemetry
-from weighbridge.schemas.redaction import RedactedText
 from weighbridge.schemas.task import Task
 from weighbridge.schemas.ticket import Ticket
+
+if TYPE_CHECKING:
+    from weighbridge.schemas.redaction import RedactedText
 
 _REFUSALS = frozenset({FailureKind.REFUSAL, FailureKind.FILTERED})
 
