@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from labelled import open_shares, shares, tallies
 from scipy import stats
 
-from weighbridge.review.audit import AuditCoin, coin_cost
+from weighbridge.review.audit import AuditCoin, Toss, coin_cost
 from weighbridge.review.audited_error import error_rate, true_error
 from weighbridge.review.labels import NotYet, is_for_calibration
 from weighbridge.review.unequal_audits import Stratum, unequal_audit_error
@@ -46,6 +46,13 @@ def test_higher_rate_draws_the_same_tickets_and_more(ticket_id, one, other):
 def test_rates_of_nothing_and_everything_are_kept(ticket_id):
     assert not AuditCoin(secret=SECRET, rate=0).toss(ticket_id).is_audit
     assert AuditCoin(secret=SECRET, rate=1).toss(ticket_id).is_audit
+
+
+def test_number_equal_to_the_rate_is_no_audit():
+    """Else a rate of 0 would draw one ticket in 2^53."""
+    assert not Toss(u=0.0, rate=0.0).is_audit
+    assert not Toss(u=0.5, rate=0.5).is_audit
+    assert Toss(u=0.25, rate=0.5).is_audit
 
 
 def test_coin_is_an_hmac_of_the_ticket_id():

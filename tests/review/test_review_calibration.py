@@ -70,6 +70,7 @@ def test_fit_gives_a_probability_or_says_why_not(fit, some, confidence):
         (Labels(confidences=[0.1, 0.9], correct=[True, True]), "one_outcome"),
         (Labels(confidences=[0.1, 0.9], correct=[False, False]), "one_outcome"),
         (Labels(confidences=[0.7] * 4, correct=[True, False] * 2), "one_confidence"),
+        (Labels(confidences=[1.0, 1 - 1e-9], correct=[True, False]), "one_confidence"),
     ],
 )
 def test_labels_that_say_nothing_calibrate_nothing(fit, some, reason):
@@ -170,6 +171,17 @@ def test_regularised_platt_is_less_steep():
     """With few labels the slope is mostly luck."""
     plain, held = (fit_platt(CHECK_SET, l2=l2, at_least=10) for l2 in (0, 1))
     assert 0 < held.a < plain.a
+
+
+@pytest.mark.parametrize("l2", [0.1, 4, 30])
+def test_regularised_platt_is_the_least_of_its_objective(l2):
+    """Summed log loss and ½·l2·a²: the slopes of both cancel, the intercept's alone vanishes."""
+    found = fit_platt(CHECK_SET, l2=l2, at_least=10)
+    stated = np.array(CHECK_SET.confidences)
+    excess = [found.probability(c) for c in stated] - np.array(CHECK_SET.correct)
+    logits = np.log(stated / (1 - stated))
+    assert excess @ logits + l2 * found.a == pytest.approx(0, abs=1e-6)
+    assert excess.sum() == pytest.approx(0, abs=1e-6)
 
 
 def test_plain_slope_that_has_no_end_is_not_fitted():

@@ -230,6 +230,12 @@ def test_drift_is_seen_where_there_is_one_and_hardly_ever_where_there_is_none():
     assert moved.count("act") >= 97
 
 
+def test_confidences_that_fall_together_are_drift():
+    """The bins are those of then: of now there would be one only, and nothing to see."""
+    spread = [place / 500 for place in range(500)]
+    assert drift_of(confidence_drift(spread, [0.999] * 500)) == "act"
+
+
 def test_small_samples_say_nothing_about_drift():
     found = confidence_drift([0.5] * 500, [0.5] * 499)
     assert found == NotYet(what="estimable", reason="too_little_traffic", needed=1)

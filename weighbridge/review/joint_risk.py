@@ -100,9 +100,7 @@ def allowed_errors(num_labels: int, *, alpha: float) -> int:
     check_open_share("alpha", alpha)
     if num_labels < 0:
         raise ValueError(f"want a number of labels of at least 0, got {num_labels}")
-    allowed = math.floor(alpha * (num_labels + 1)) - 1
-    # The product may round up to the next integer; the quotient is what is promised.
-    return allowed if (allowed + 1) / (num_labels + 1) <= alpha else allowed - 1
+    return math.floor(alpha * (num_labels + 1)) - 1
 
 
 def _fewest(num_errors: int, alpha: float) -> int:
