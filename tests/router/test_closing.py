@@ -82,6 +82,31 @@ def test_closing_ends_what_other_threads_wait_for(_: int) -> None:
     assert hanging.stage.queue.entries == {}
 
 
+def test_call_in_the_moment_of_closing_is_answered_or_told() -> None:
+    """No call is left with a loop that has taken its last turn."""
+    router = Stage({"a": [answer()]}).router()
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for _ in range(150):
+            calls = [pool.submit(router.triage, "x") for _ in range(4)]
+            router.close()
+            for call in calls:
+                failed = call.exception(timeout=10)
+                assert failed is None or isinstance(failed, concurrent.futures.CancelledError)
+    router.close()
+
+
+async def test_closing_from_a_coroutine_ends_what_is_under_way_on_its_loop() -> None:
+    """They are cancelled, and not failed for want of a connection."""
+    hanging = Hanging()
+    tickets = [asyncio.create_task(hanging.router.atriage(str(number))) for number in range(3)]
+    await asyncio.to_thread(hanging.began.wait, 10)
+    await hanging.router.aclose()
+    ended = await asyncio.gather(*tickets, return_exceptions=True)
+    assert [type(each) for each in ended] == [asyncio.CancelledError] * 3
+    assert hanging.ended.is_set()
+    assert hanging.stage.queue.entries == {}
+
+
 def test_closing_ends_a_stream_that_was_left_half_read() -> None:
     """Nothing is under way afterwards, and letting go of the stream starts no new loop."""
     stage = Stage({"a": [answer()]})

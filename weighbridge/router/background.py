@@ -20,6 +20,7 @@ class Background:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
         self._process = os.getpid()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -41,10 +42,11 @@ class Background:
         self._leave_to_parent()
         with self._lock:
             loop, self._loop = self._loop, None
-        if loop is not None:
+            thread, self._thread = self._thread, None
+        if loop is not None and thread is not None:
             asyncio.run_coroutine_threadsafe(_wind_up(), loop).result()
             loop.call_soon_threadsafe(loop.stop)
-            self._thread.join()
+            thread.join()
             loop.close()
 
     def _started(self) -> asyncio.AbstractEventLoop:
