@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
 import httpx
 import pytest
 from hypothesis import given
@@ -84,3 +89,24 @@ def test_provider_is_blamed_for_a_timeout_only_if_it_had_all_its_time(
     router = stage.router(deadline_s=deadline_s)
     assert router.triage("x").reasons == ("no_answer",)
     assert (router._chain._around.health.left_s(router._providers[0].identity) > 0.0) is cools
+
+
+def test_loops_on_several_threads_may_share_it() -> None:
+    """One forgets a cooldown while another ends its trial."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        health = ProviderHealth(lambda: next(seconds))
+        seconds = itertools.count(1.0)
+
+        def use(_: int) -> None:
+            for _ in range(2000):
+                health.cool("a", 0.0)
+                with health.trial("a"):
+                    health.recovered("a", math.inf)
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(use, range(4)))
+    finally:
+        sys.setswitchinterval(before)
+    assert not health.is_on_trial("a")

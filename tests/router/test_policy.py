@@ -215,3 +215,26 @@ async def test_ticket_that_is_cancelled_while_the_loser_ends_is_cancelled() -> N
     ticket.cancel()
     with pytest.raises(asyncio.CancelledError):
         await ticket
+
+
+def test_fastest_strategy_stops_asking_one_whose_answers_are_useless_first() -> None:
+    """It would else be unknown for ever, and every ticket would pay for it."""
+    stage = Stage({"a": [answer("prose")], "b": [answer()]})
+    router = stage.router(policy=Policy(strategy="fastest"))
+    for number in range(12):
+        assert router.triage(f"ticket {number}").provider == "b"
+    hits = stage.hits("a")
+    for number in range(12):
+        router.triage(f"another {number}")
+    assert stage.hits("a") == hits
+
+
+def test_fastest_strategy_holds_no_outage_against_a_provider_that_is_back() -> None:
+    """It was cooling meanwhile, which is enough."""
+    down = [error(503, x_should_retry="false")] * 9
+    stage = Stage({"a": [*down, answer()], "b": [answer()]})
+    router = stage.router(policy=Policy(strategy="fastest"))
+    for number in range(10):
+        last = router.triage(f"ticket {number}")
+        stage.clock.now += 10.0
+    assert last.provider == "a"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -40,7 +41,8 @@ class ProviderHealth:
     """Told by visits alone, never by logging.
 
     A provider is known by its identity: endpoint, model and credential. When its cooldown is over
-    one ticket tries it; the others go on to the next until that one has been answered.
+    one ticket tries it; the others go on to the next until that one has been answered. Loops on
+    several threads may share it.
 
     Args:
         clock: monotonic seconds.
@@ -48,7 +50,7 @@ class ProviderHealth:
     """
 
     def __init__(self, clock: Callable[[], float], shared: SharedCooldowns | None = None) -> None:
-        self._clock, self._shared = clock, shared
+        self._clock, self._shared, self._lock = clock, shared, threading.Lock()
         self._cooling: dict[str, _Cooling] = {}
 
     def cool(self, identity: str, wait_s: float, *, is_disabled: bool = False) -> None:
@@ -62,9 +64,10 @@ class ProviderHealth:
         if self._shared is not None:
             self._shared.told(identity, wait_s, "disabled" if is_disabled else "cooling")
         now = self._clock()
-        known = self._cooling.get(identity)
-        until = now + wait_s if known is None else max(known.until, now + wait_s)
-        self._cooling[identity] = _Cooling(now, until, known is not None and known.is_on_trial)
+        with self._lock:
+            known = self._cooling.get(identity)
+            until = now + wait_s if known is None else max(known.until, now + wait_s)
+            self._cooling[identity] = _Cooling(now, until, known is not None and known.is_on_trial)
 
     def recovered(self, identity: str, asked_at: float) -> None:
         """It has answered: forget what was known when it was asked, not what came since.
@@ -73,9 +76,10 @@ class ProviderHealth:
         """
         if self._shared is not None:
             self._shared.recovered(identity, asked_at)
-        known = self._cooling.get(identity)
-        if known is not None and known.since < asked_at:
-            del self._cooling[identity]
+        with self._lock:
+            known = self._cooling.get(identity)
+            if known is not None and known.since < asked_at:
+                del self._cooling[identity]
 
     def left_s(self, identity: str) -> float:
         """Seconds until the provider may be asked again; 0 if it may now."""
@@ -92,16 +96,24 @@ class ProviderHealth:
     @contextmanager
     def trial(self, identity: str) -> Iterator[None]:
         """The time in which a provider is asked: a trial if it was cooling and nobody tries it."""
-        if self._shared is not None and identity in self._shared.others():
-            self._cooling.setdefault(identity, _Cooling(-math.inf, self._clock()))
-        known = self._cooling.get(identity)
-        if known is None or known.is_on_trial:
+        if not self._begins_trial(identity):
             yield
             return
-        known.is_on_trial = True
         try:
             yield
         finally:
-            # A new cooldown in between has copied the mark.
-            if identity in self._cooling:
-                self._cooling[identity].is_on_trial = False
+            with self._lock:
+                # A new cooldown in between has copied the mark.
+                if identity in self._cooling:
+                    self._cooling[identity].is_on_trial = False
+
+    def _begins_trial(self, identity: str) -> bool:
+        is_known_elsewhere = self._shared is not None and identity in self._shared.others()
+        with self._lock:
+            if is_known_elsewhere:
+                self._cooling.setdefault(identity, _Cooling(-math.inf, self._clock()))
+            known = self._cooling.get(identity)
+            if known is None or known.is_on_trial:
+                return False
+            known.is_on_trial = True
+            return True

@@ -12,7 +12,6 @@ from weighbridge.router.latency import Latencies
 Strategy: TypeAlias = Literal["configured", "cheapest", "fastest", "weighted"]
 
 _TYPICAL_TOKENS = 600, 60  # of a prompt and an answer, to compare prices by
-_USUAL = 0.5  # the quantile by which one is faster than another
 
 
 def ordered(
@@ -30,8 +29,9 @@ def ordered(
     Args:
         providers: in the configured order.
         strategy: "cheapest": by the price of a typical ticket, unknown prices last. "fastest": by
-            the median time of the newest answers; those of whom too little is known go first, or
-            nothing would ever be known of them. "weighted": by chance, in proportion to weights.
+            the median time of the newest requests; those of whom too little is known go first, or
+            nothing would ever be known of them; those whose answers are mostly useless go last.
+            "weighted": by chance, in proportion to weights.
         latencies: by provider identity.
         draw: 0 to 1, once for each provider.
     """
@@ -42,7 +42,7 @@ def ordered(
                 cost = provider.cost_usd(*_TYPICAL_TOKENS)
                 return math.inf if cost is None else cost
             case "fastest":
-                return latencies.quantile(provider.identity, _USUAL) or 0.0
+                return latencies.median(provider.identity) or 0.0
             case "weighted":
                 # Efraimidis and Spirakis 2006: the smallest exponential times are a weighted draw.
                 weight = provider.weight

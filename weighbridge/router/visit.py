@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from weighbridge.schemas.redaction import RedactedText
 
 _REFUSALS = frozenset({FailureKind.REFUSAL, FailureKind.FILTERED})
+_USELESS = frozenset({FailureKind.INVALID, FailureKind.TRUNCATED, FailureKind.UNKNOWN})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +188,8 @@ class Visit:
             return result, Answered(
                 provider=self.provider, reply=result, accepted=checked, evidence=evidence
             )
+        if checked.kind in _USELESS:
+            self.around.latencies.note_useless(self.provider.identity)
         return result, self._follow(checked, took_s=took_s, allowed_s=allowed_s)
 
     def _checked(self, result: Reply | Failure) -> Accepted | Failure:
