@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -94,19 +93,18 @@ def test_provider_is_blamed_for_a_timeout_only_if_it_had_all_its_time(
 def test_loops_on_several_threads_may_share_it() -> None:
     """One forgets a cooldown while another ends its trial."""
     before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
+    sys.setswitchinterval(1e-7)
     try:
-        health = ProviderHealth(lambda: next(seconds))
-        seconds = itertools.count(1.0)
+        health = ProviderHealth(lambda: 1.0)
 
         def use(_: int) -> None:
-            for _ in range(2000):
+            for _ in range(5000):
                 health.cool("a", 0.0)
                 with health.trial("a"):
                     health.recovered("a", math.inf)
 
-        with ThreadPoolExecutor(4) as pool:
-            list(pool.map(use, range(4)))
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(use, range(8)))
     finally:
         sys.setswitchinterval(before)
     assert not health.is_on_trial("a")
