@@ -11,7 +11,11 @@ import httpx
 import pytest
 from stage import Stage, answer, cooling, error, failures
 
+from weighbridge import Ticket
 from weighbridge.decision import FailureKind
+from weighbridge.providers.protocol import Amendments
+from weighbridge.router.admission import Admission
+from weighbridge.router.budget import Budget, Caps, MemoryBooks
 from weighbridge.router.chain import Policy
 from weighbridge.router.gate import Gate
 from weighbridge.router.router import Router
@@ -238,3 +242,39 @@ def test_fastest_strategy_holds_no_outage_against_a_provider_that_is_back() -> N
         last = router.triage(f"ticket {number}")
         stage.clock.now += 10.0
     assert last.provider == "a"
+
+
+@pytest.mark.parametrize("names", ["ab", "abc"])
+def test_stronger_provider_that_cools_is_waited_for_whoever_else_is_well(names: str) -> None:
+    """Nobody weaker can take its place, so nobody weaker decides about it."""
+    scripts: dict[str, list[httpx.Response]] = {name: [unsure("billing", 0.99)] for name in names}
+    stage = Stage({**scripts, "a": [unsure("bug", 0.2)]}, profile="llama_cpp_server")
+    router = stage.router(gate=Gate(), policy=Policy(stronger={"b"}))
+    router._chain._around.health.cool(router._providers[1].identity, 2.0)
+    decision = router.triage("x")
+    assert (decision.status, decision.provider) == ("accepted", "b")
+    assert [attempt.waited_s for attempt in decision.trail] == [0.0, 2.0]
+
+
+@pytest.mark.parametrize("num_answers", [0, 1])
+def test_hedge_that_the_budget_cannot_bear_leaves_the_first_request_alone(num_answers: int) -> None:
+    """Money for one request: the slow one is waited for, and nobody else is asked."""
+    stage, router = hedging({"a": [answer()] if num_answers else [error(413)], "b": [answer()]})
+    first, task = router._providers[0], router.task
+    ticket = Ticket.of("case")
+    tokens = first.worst_case(task, first.approach(task), ticket, Amendments())
+    caps = Caps(usd_per_day=1.5 * (first.cost_usd(*tokens) or 0.0))
+    object.__setattr__(
+        router._chain._around, "admission", Admission(budget=Budget(caps, MemoryBooks()))
+    )
+    delay_after_admission = httpx.MockTransport(stage._respond)
+
+    async def slowly(request: httpx.Request) -> httpx.Response:
+        await asyncio.sleep(0.1)
+        return await delay_after_admission.handle_async_request(request)
+
+    router._client = lambda: httpx.AsyncClient(transport=httpx.MockTransport(slowly))  # type: ignore[method-assign]
+    decision = router.triage("case")
+    assert (decision.value is not None) is bool(num_answers)
+    assert stage.hits("b") == 0
+    assert ("b", FailureKind.BUDGET) in failures(decision)

@@ -145,7 +145,9 @@ class _Run:
             if isinstance(way, Failure):
                 self._trail.append(skipped(provider, way.kind, way.detail))
                 continue
-            later = [c.provider for c in waiting if isinstance(c.way, Approach)]
+            # Those who are not asked now need no time, and are nobody to be passed over for.
+            able = [c.provider for c in waiting if isinstance(c.way, Approach)]
+            later = [other for other in able if fits(other)]
             visit = Visit(
                 around=self._around,
                 asked=self._asked,
