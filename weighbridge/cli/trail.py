@@ -30,6 +30,8 @@ WORDS: Final[Mapping[FailureKind, str]] = {
     FailureKind.FILTERED: "content filter",
     FailureKind.DEADLINE: "out of time",
     FailureKind.COOLING: "not asked: cooling down",
+    FailureKind.LIMIT: "not asked: our own limits",
+    FailureKind.BUDGET: "not asked: the budget",
     FailureKind.CANCELLED: "another was quicker",
     FailureKind.UNAVAILABLE: "cannot run here",
     FailureKind.UNKNOWN: "failed, nobody knows why",
