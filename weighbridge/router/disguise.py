@@ -20,11 +20,12 @@ _SYMBOL_LETTERS = "".join(chr(97 + n % 32) if n % 32 < 26 else " " for n in rang
 _OTHER_SCRIPTS = ("CYRILLIC", "GREEK", "ARMENIAN")  # what else looks like Latin is Latin
 
 _DIGITS = str.maketrans("013457@$!", "oieastasi")
-_DIGIT_WORD = re.compile(r"(?<![\w@$!])[^\W\d]*+[\d@$!][\w@$!]*+")
+# No possessive quantifiers: Python before 3.11.5 takes some of them for others.
+_DIGIT_WORD = re.compile(r"(?<![\w@$!])[^\W\d]*[\d@$!][\w@$!]*")
 
 _SPELLED = re.compile(r"(?<!\w)[^\W\d_](?:[ .\-_*|/:,\n]{1,3}[^\W\d_](?!\w)){5,}")
 _SPELLED_GAP = re.compile(r"[^\w\n]{2,}|\n{2,}")
-_PIECE = re.compile(r"(?:[^.!?\n]++|[.!?]++(?!\s|\Z))*+[.!?]*+(?:\s|\Z)")  # a sentence or line
+_PIECE = re.compile(r"(?:[^.!?\n]+|[.!?]+(?!\s|\Z))*[.!?]*(?:\s|\Z)")  # a sentence or line
 _MOST_STACKED = 20  # characters of a line or sentence that counts as a piece of a stack
 _WRAPPED = 40  # characters of a line that may have been wrapped by a mail program
 
