@@ -93,19 +93,19 @@ class MeteredEnvironment(ImmutableSandboxedEnvironment):
 
     def charged(self, value: Any) -> Any:
         """The value itself, once its size has been paid."""
-        cost, todo = _STEP_NS, [value]
-        while todo:
-            each = todo.pop()
+        cost, waiting = _STEP_NS, [value]
+        while waiting:
+            each = waiting.pop()
             cost += _ITEM_NS
             if isinstance(each, str):
                 cost += len(each) * _CHARACTER_NS
             elif isinstance(each, range):
                 cost += len(each) * _ITEM_NS
             elif isinstance(each, Mapping) and not isinstance(each, Opaque):
-                todo += [*each.keys(), *each.values()]
+                waiting += [*each.keys(), *each.values()]
             elif isinstance(each, list | tuple | AbstractSet | KeysView | ValuesView):
-                todo += each
-            if cost + len(todo) * _ITEM_NS > self._left_ns:
+                waiting += each
+            if cost + len(waiting) * _ITEM_NS > self._left_ns:
                 raise TooMuch("it does more than a template should")
         self._left_ns -= cost
         return value
