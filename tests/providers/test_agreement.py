@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from weighbridge.providers.agreement import agreement, answer_in
 from weighbridge.providers.protocol import Reply
-from weighbridge.schemas.plan import plan_openai
+from weighbridge.schemas.plan import plan
 from weighbridge.schemas.task import Task
 
 TASK = Task.triage(categories=["billing", "bug", "wish"], priorities=[])
@@ -42,4 +42,4 @@ def test_share_of_an_option_is_that_of_the_answers_that_name_it(
 )
 def test_only_a_valid_answer_has_a_vote(text: str, value: object) -> None:
     reply = Reply(text=text, finish_reason="stop")
-    assert answer_in(reply, plan_openai(TASK.schema), TASK) == value
+    assert answer_in(reply, plan(TASK.schema, "openai"), TASK) == value

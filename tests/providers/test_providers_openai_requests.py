@@ -20,11 +20,12 @@ from weighbridge.providers.asking import Target, Wishes, approach, options
 from weighbridge.providers.openai import OpenAIAdapter
 from weighbridge.providers.profiles import Profile, named, of_url
 from weighbridge.providers.protocol import RequestOptions, Thinking
-from weighbridge.schemas.plan import plan_openai
+from weighbridge.schemas.plan import plan
 from weighbridge.schemas.task import Prompt, Task
 
-PLAN = plan_openai(
+PLAN = plan(
     {"type": "object", "properties": {"category": {"enum": ["bug", "café"]}}, "required": []},
+    "openai",
     name="triage v1: café " + "x" * 80,
 )
 PROMPT = Prompt("Sort tickets.", "Zu teuer! 🙁")

@@ -15,12 +15,12 @@ from stage import TASK, VALID
 from weighbridge.decision import FailureKind, Json
 from weighbridge.providers.protocol import Failure, Reply
 from weighbridge.router.acceptance import MAX_ANSWER_CHARS, Accepted, accept
-from weighbridge.schemas.plan import plan, plan_openai
+from weighbridge.schemas.plan import plan
 from weighbridge.schemas.task import Task
 
 
 def check(text: str, task: Task = TASK) -> Accepted | Failure:
-    return accept(Reply(text=text, finish_reason="stop"), plan_openai(task.schema), task)
+    return accept(Reply(text=text, finish_reason="stop"), plan(task.schema, "openai"), task)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_failure_keeps_what_was_paid() -> None:
     reply = Reply(
         text="prose", finish_reason="stop", status=200, prompt_tokens=7, completion_tokens=3
     )
-    failure = accept(reply, plan_openai(TASK.schema), TASK)
+    failure = accept(reply, plan(TASK.schema, "openai"), TASK)
     assert isinstance(failure, Failure)
     assert (failure.status, failure.prompt_tokens, failure.completion_tokens) == (200, 7, 3)
 

@@ -20,7 +20,7 @@ from weighbridge.router.acceptance import Accepted, accept
 from weighbridge.router.deciding import decide, review_entry
 from weighbridge.router.gate import Gate
 from weighbridge.router.outcome import Answered, Outcome
-from weighbridge.schemas.plan import plan_openai
+from weighbridge.schemas.plan import plan
 from weighbridge.schemas.task import Task
 from weighbridge.schemas.ticket import Ticket
 
@@ -49,7 +49,7 @@ def outcome(
 ) -> Outcome:
     """An answer and what is known about its fields."""
     reply = Reply(text=text, finish_reason="stop", concerns=concerns)
-    accepted = accept(reply, plan_openai(task.schema), task)
+    accepted = accept(reply, plan(task.schema, "openai"), task)
     assert isinstance(accepted, Accepted)
     answered = Answered(provider=PROVIDER, reply=reply, accepted=accepted, evidence=evidence)
     return Outcome(answered=answered, refused=False, trail=())

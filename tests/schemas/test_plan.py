@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from pydantic import BaseModel, Field
 
 from weighbridge.errors import SchemaRefused, TaskInvalid
-from weighbridge.schemas.plan import plan, plan_openai
+from weighbridge.schemas.plan import plan
 from weighbridge.schemas.references import resolve
 
 WIRE_KEYWORDS = {
@@ -177,18 +177,18 @@ schemas = objects(st.recursive(leaves, composites, max_leaves=6)).map(lambda x: 
 def test_what_the_wire_permits_is_reversed_into_what_the_original_permits(schema, data):
     """Or breaks a listed loss, and then the answer is refused locally."""
     before = json.dumps(schema)
-    plan = plan_openai(schema)
+    planned = plan(schema, "openai")
     assert json.dumps(schema) == before
-    check_strict(plan.wire)
-    check_law(plan, data.draw(wire_values(plan.wire)))
+    check_strict(planned.wire)
+    check_law(planned, data.draw(wire_values(planned.wire)))
 
 
 @given(schema=schemas)
 def test_a_plan_can_be_sent_and_stored(schema):
     """Plain data: JSON on the wire, and a value like any other at home."""
-    plan = plan_openai(schema)
-    assert json.loads(json.dumps(plan.wire)) == plan.wire
-    assert pickle.loads(pickle.dumps(plan)) == plan == plan_openai(schema)
+    planned = plan(schema, "openai")
+    assert json.loads(json.dumps(planned.wire)) == planned.wire
+    assert pickle.loads(pickle.dumps(planned)) == planned == plan(schema, "openai")
 
 
 def test_a_triage_task_is_sent_as_one_would_write_it():
@@ -206,8 +206,8 @@ def test_a_triage_task_is_sent_as_one_would_write_it():
         },
         "required": ["category", "level"],
     }
-    plan = plan_openai(schema)
-    assert plan.wire == {
+    planned = plan(schema, "openai")
+    assert planned.wire == {
         "type": "object",
         "properties": {
             "category": {"type": "string", "enum": ["bug"]},
@@ -225,7 +225,7 @@ def test_a_triage_task_is_sent_as_one_would_write_it():
         "required": ["category", "level", "refund", "note", "tags"],
         "additionalProperties": False,
     }
-    assert unchecked(plan) == [
+    assert unchecked(planned) == [
         "maxLength at /properties/note",
         "uniqueItems at /properties/tags",
     ]
@@ -235,10 +235,10 @@ def test_nulls_for_absent_properties_go_and_nulls_of_the_original_stay():
     """Only the property's owner knows which of the two a null is."""
     nullable = {"anyOf": [{"type": "string"}, {"type": "null"}]}
     inner = an_object(["kept"], kept=nullable, gone={"type": "integer"})
-    plan = plan_openai(an_object(["kept", "inner"], kept=nullable, inner=inner, gone=inner))
+    planned = plan(an_object(["kept", "inner"], kept=nullable, inner=inner, gone=inner), "openai")
     value = {"kept": None, "inner": {"kept": None, "gone": None}, "gone": None}
-    check_law(plan, value)
-    assert plan.reverse(value) == {"kept": None, "inner": {"kept": None}}
+    check_law(planned, value)
+    assert planned.reverse(value) == {"kept": None, "inner": {"kept": None}}
     assert value["gone"] is None
 
 
@@ -251,10 +251,12 @@ def test_the_member_of_a_union_decides_about_its_nulls():
             an_object(["kind"], kind={"enum": ["a", "c"]}, other={"type": "string"}),
         ]
     }
-    plan = plan_openai(an_object(it=either))
-    assert plan.reverse({"it": {"kind": "a", "note": None}}) == {"it": {"kind": "a"}}
-    assert plan.reverse({"it": {"kind": "b", "note": None}}) == {"it": {"kind": "b", "note": None}}
-    assert unchecked(plan) == [
+    planned = plan(an_object(it=either), "openai")
+    assert planned.reverse({"it": {"kind": "a", "note": None}}) == {"it": {"kind": "a"}}
+    assert planned.reverse({"it": {"kind": "b", "note": None}}) == {
+        "it": {"kind": "b", "note": None}
+    }
+    assert unchecked(planned) == [
         "oneOf at /properties/it",
         "maxLength at /properties/it/oneOf/1/properties/note",
     ]
@@ -262,9 +264,11 @@ def test_the_member_of_a_union_decides_about_its_nulls():
 
 def test_reversing_rubbish_returns_rubbish():
     """What a server without a grammar may answer must not raise; the original refuses it later."""
-    plan = plan_openai(an_object([], a=an_object(b={"anyOf": [an_object(c={"type": "null"})]})))
+    planned = plan(
+        an_object([], a=an_object(b={"anyOf": [an_object(c={"type": "null"})]})), "openai"
+    )
     for value in (None, 1, "x", [], [{"a": None}], {"z": None}, {"a": [1]}, {"a": {"b": [None]}}):
-        assert plan.reverse(value) == value
+        assert planned.reverse(value) == value
 
 
 class Refund(BaseModel):
@@ -287,11 +291,11 @@ class Answer(BaseModel):
 
 def test_a_pydantic_model_goes_out_and_comes_back():
     """Its own schema is planned, and what is reversed validates as the model."""
-    plan = plan_openai(Answer.model_json_schema())
-    check_strict(plan.wire)
+    planned = plan(Answer.model_json_schema(), "openai")
+    check_strict(planned.wire)
     value = {"action": {"kind": "reset", "email": None}, "tags": None, "reply": None}
-    check_law(plan, value)
-    assert Answer.model_validate(plan.reverse(value)) == Answer(action=Reset(kind="reset"))
+    check_law(planned, value)
+    assert Answer.model_validate(planned.reverse(value)) == Answer(action=Reset(kind="reset"))
 
 
 STRING = {"type": "string"}
@@ -356,7 +360,7 @@ STRING = {"type": "string"}
 def test_refusals_name_the_pointer_and_the_keyword(schema, pointer, keyword):
     """One refusal for everything that strict mode cannot say."""
     with pytest.raises(SchemaRefused) as caught:
-        plan_openai(schema)
+        plan(schema, "openai")
     expected = "additionalProperties" if keyword is ... else keyword
     assert (caught.value.dialect, caught.value.pointer) == ("openai", pointer)
     assert caught.value.keyword == expected
@@ -396,9 +400,9 @@ def nested(levels):
 )
 def test_limits_hold_to_the_last_unit(fits, too_large, keyword):
     """One more of anything is refused here, not by a 400 after the request."""
-    assert unchecked(plan_openai(fits)) == []
+    assert unchecked(plan(fits, "openai")) == []
     with pytest.raises(SchemaRefused, match="more than") as caught:
-        plan_openai(too_large)
+        plan(too_large, "openai")
     assert caught.value.keyword == keyword
 
 
@@ -406,13 +410,13 @@ def test_doubling_references_end_in_a_refusal():
     """Forty short definitions that would be a trillion parts written out."""
     defs = {f"d{i}": {"anyOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2} for i in range(40)}
     with pytest.raises(SchemaRefused, match="references written out"):
-        plan_openai(an_object(a={"$ref": "#/$defs/d0"}) | {"$defs": {**defs, "d40": STRING}})
+        plan(an_object(a={"$ref": "#/$defs/d0"}) | {"$defs": {**defs, "d40": STRING}}, "openai")
 
 
 def test_what_json_cannot_spell_is_no_option():
     """Before it reaches the encoder of a request."""
     with pytest.raises(TaskInvalid):
-        plan_openai(an_object(a={"enum": ["\ud800"]}))
+        plan(an_object(a={"enum": ["\ud800"]}), "openai")
 
 
 @pytest.mark.parametrize(
@@ -420,17 +424,17 @@ def test_what_json_cannot_spell_is_no_option():
 )
 def test_names_fit_the_wire(name, sent):
     """At most 64 characters of a small alphabet."""
-    assert plan_openai(an_object(a=STRING), name=name).name == sent
-    assert len(plan_openai(an_object(a=STRING), name="x" * 99).name) == 64
+    assert plan(an_object(a=STRING), "openai", name=name).name == sent
+    assert len(plan(an_object(a=STRING), "openai", name="x" * 99).name) == 64
 
 
 @given(schema=schemas, data=st.data())
 def test_a_null_is_enough_to_leave_a_property_out(schema, data):
     """Every optional property can be left out on the wire."""
-    plan = plan_openai(schema)
+    planned = plan(schema, "openai")
     optional = [name for name in schema["properties"] if name not in schema["required"]]
     assume(optional)
-    assert all(is_valid(plan.wire["properties"][name], None) for name in optional)
+    assert all(is_valid(planned.wire["properties"][name], None) for name in optional)
 
 
 @pytest.mark.parametrize("place", ["root", "required", "optional"])
@@ -445,15 +449,15 @@ def test_the_public_suite_is_refused_or_obeyed(suite, place):
             schema = an_object(["it"] if place == "required" else [], it=schema)
             instances = [{"it": value} for value in instances]
         try:
-            plan = plan_openai(schema)
+            planned = plan(schema, "openai")
         except SchemaRefused:
             continue
         num_planned += 1
-        check_strict(plan.wire)
+        check_strict(planned.wire)
         for value in instances:
-            if is_valid(plan.wire, value):
+            if is_valid(planned.wire, value):
                 num_checked += 1
-                check_law(plan, value)
+                check_law(planned, value)
     # Only ever more: a change that plans less, or checks less, must say so here.
     least = {"root": (17, 15), "required": (44, 66), "optional": (44, 109)}[place]
     assert num_planned >= least[0]

@@ -68,7 +68,7 @@ def emptied(database: Database) -> Database:
 
 def settled(health: SharedHealth) -> SharedHealth:
     """The same when its thread has nothing more to do."""
-    health._worker.submit(lambda: None).result()
+    health._exchanger._worker.submit(lambda: None).result()
     return health
 
 

@@ -42,7 +42,7 @@ def database(tmp_path):
 
 def settled(ledger: CapabilityLedger) -> CapabilityLedger:
     """The ledger when its thread has nothing more to do."""
-    ledger._worker.submit(lambda: None).result()
+    ledger._exchanger._worker.submit(lambda: None).result()
     return ledger
 
 

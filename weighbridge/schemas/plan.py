@@ -12,7 +12,7 @@ from weighbridge.schemas.losses import Loss
 from weighbridge.schemas.wires import plain_name
 from weighbridge.schemas.writer import Written, write
 
-__all__ = ["Loss", "SchemaPlan", "plan", "plan_openai"]
+__all__ = ["Loss", "SchemaPlan", "plan"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,8 +94,3 @@ def plan(schema: Mapping[str, Json], dialect: str | Dialect, *, name: str = "ans
         losses=written.losses,
         null_is_absent=written.null_is_absent,
     )
-
-
-def plan_openai(schema: Mapping[str, Json], *, name: str = "answer") -> SchemaPlan:
-    """The plan for OpenAI's strict mode; see `plan`."""
-    return plan(schema, "openai", name=name)

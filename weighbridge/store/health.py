@@ -12,12 +12,10 @@ them into its own monotonic time when it first sees them, and decides on that al
 
 from __future__ import annotations
 
-import logging
 import math
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from secrets import token_hex
@@ -26,8 +24,8 @@ from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 from sqlalchemy import Connection, delete, insert, select
 
 from weighbridge.errors import QueueUnavailable
-from weighbridge.store import forks
 from weighbridge.store.database import Database
+from weighbridge.store.exchanger import Exchanger
 from weighbridge.store.tables import cooldown_table
 
 Kind: TypeAlias = Literal[
@@ -42,7 +40,6 @@ _AHEAD_US: Final = 1_000_000  # by which the clocks of two machines may differ u
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,12 +85,10 @@ class SharedHealth:
         self._unsaved: dict[_Key, _Span] = {}
         self._answered: dict[str, float] = {}  # when the latest answer was asked for, by identity
         self._stored: _Rows = {}
-        self._has_warned = False
         self._asked_at = monotonic()
         self._lock = threading.Lock()
-        self._start()
+        self._exchanger = Exchanger(self._exchange, self._lock, "cooldowns")
         self._exchange()
-        forks.watch(self)
 
     def told(self, identity: str, wait_s: float, kind: Kind = "cooling") -> None:
         """A provider is left alone for some time; a longer cooldown is never cut short."""
@@ -156,37 +151,16 @@ class SharedHealth:
 
     def close(self) -> None:
         """Wait until everything is written, or cannot be; harmless when repeated."""
-        self._worker.shutdown()
-
-    def before_fork(self) -> None:
-        """See `forks`."""
-        self._lock.acquire()
-
-    def after_fork(self, *, is_child: bool) -> None:
-        """See `forks`."""
-        if is_child:
-            self._start()
-        self._lock.release()
-
-    def _start(self) -> None:
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="weighbridge-health")
-        self._is_waiting = False  # whether an exchange is queued that has not begun
+        self._exchanger.close()
 
     def _ask_for_exchange(self, now: float) -> None:
         self._asked_at = now
-        if self._is_waiting:
-            return  # it will take along what has come since
-        try:
-            # Its exception, if it is one of ours, is raised in the callback and so gets logged.
-            self._worker.submit(self._exchange).add_done_callback(Future.result)
-            self._is_waiting = True
-        except RuntimeError:
-            return  # closed, or the interpreter is ending: then memory is all there is
+        self._exchanger.ask()
 
     def _exchange(self) -> None:
         """Write what is news, and read what everybody knows."""
         with self._lock:
-            self._is_waiting = False
+            self._exchanger.begun()
             unsaved, answered = dict(self._unsaved), dict(self._answered)
             before, now = self._stored, self._now()
         stored, is_saved = before, False
@@ -200,7 +174,7 @@ class SharedHealth:
                     _write(connection, found, wanted)
                 stored, is_saved = wanted, True
         except QueueUnavailable as error:
-            self._warn(error)
+            self._exchanger.failed(error)
         with self._lock:
             if is_saved:
                 for key, span in unsaved.items():
@@ -212,11 +186,6 @@ class SharedHealth:
 
     def _now(self) -> _Now:
         return _Now((self._clock() - _EPOCH) // _MICROSECOND, self._monotonic())
-
-    def _warn(self, error: QueueUnavailable) -> None:
-        if not self._has_warned:
-            self._has_warned = True
-            _logger.warning("cooldowns are kept in memory for now: %s", error)
 
 
 class _Key(NamedTuple):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -15,15 +13,14 @@ from sqlalchemy.dialects.sqlite import insert
 
 from weighbridge.capability import Fact, Origin, Status, believed, with_fact
 from weighbridge.errors import QueueUnavailable
-from weighbridge.store import forks
 from weighbridge.store.database import Database
+from weighbridge.store.exchanger import Exchanger
 from weighbridge.store.tables import capability_table
 
 REFRESHED_AFTER: Final = timedelta(seconds=30)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_logger = logging.getLogger(__name__)
 
 
 class CapabilityLedger:
@@ -44,12 +41,10 @@ class CapabilityLedger:
         self._database, self._clock = database, clock
         self._facts: _Facts = {}
         self._unsaved: dict[_Key, Fact] = {}
-        self._has_warned = False
         self._asked_at = clock()
         self._lock = threading.Lock()
-        self._start()
+        self._exchanger = Exchanger(self._exchange, self._lock, "capabilities")
         self._exchange()
-        forks.watch(self)
 
     def facts(self, base_url: str, model: str) -> Mapping[str, Fact]:
         """See `Ledger.facts`."""
@@ -78,37 +73,16 @@ class CapabilityLedger:
 
     def close(self) -> None:
         """Wait until everything is written, or cannot be; harmless when repeated."""
-        self._worker.shutdown()
-
-    def before_fork(self) -> None:
-        """See `forks`."""
-        self._lock.acquire()
-
-    def after_fork(self, *, is_child: bool) -> None:
-        """See `forks`."""
-        if is_child:
-            self._start()
-        self._lock.release()
-
-    def _start(self) -> None:
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="weighbridge-ledger")
-        self._is_waiting = False  # whether an exchange is queued that has not begun
+        self._exchanger.close()
 
     def _ask_for_exchange(self, now: datetime) -> None:
         self._asked_at = now
-        if self._is_waiting:
-            return  # it will take along what has come since
-        try:
-            # Its exception, if it is one of ours, is raised in the callback and so gets logged.
-            self._worker.submit(self._exchange).add_done_callback(Future.result)
-            self._is_waiting = True
-        except RuntimeError:
-            return  # closed, or the interpreter is ending: then memory is all there is
+        self._exchanger.ask()
 
     def _exchange(self) -> None:
         """Write what is unsaved, and read what everybody knows."""
         with self._lock:
-            self._is_waiting = False
+            self._exchanger.begun()
             unsaved, now = dict(self._unsaved), self._clock()
         stored = self._written(unsaved, now) if unsaved else None
         is_saved = stored is not None
@@ -117,7 +91,7 @@ class CapabilityLedger:
                 with self._database.reading() as connection:
                     stored = _read(connection)
         except QueueUnavailable as error:
-            self._warn(error)
+            self._exchanger.failed(error)
             return
         with self._lock:
             if is_saved:
@@ -149,13 +123,8 @@ class CapabilityLedger:
                         _put(connection, key, fact)
                 return stored
         except QueueUnavailable as error:
-            self._warn(error)
+            self._exchanger.failed(error)
             return None
-
-    def _warn(self, error: QueueUnavailable) -> None:
-        if not self._has_warned:
-            self._has_warned = True
-            _logger.warning("capabilities are kept in memory for now: %s", error)
 
 
 class _Key(NamedTuple):
