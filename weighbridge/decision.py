@@ -6,6 +6,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal, NewType, TypeAlias
 
@@ -45,6 +46,8 @@ class Reason(StrEnum):
     DISAGREEMENT = "disagreement"
     INJECTION_SUSPECTED = "injection_suspected"
     LANGUAGE = "language"
+    AUDIT = "audit"  # drawn by the audit coin; nothing is wrong with the answer
+    ALARM = "alarm"  # audits say that answers of this kind have got worse than was certified
 
 
 class FailureKind(StrEnum):
@@ -138,6 +141,27 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Guarantee:
+    """The certificate behind an acceptance: P(error rate of such answers > risk) ≤ 1 - confidence.
+
+    Args:
+        certificate: its id.
+        risk: highest error rate among the answers that it accepts.
+        confidence: that this holds.
+        threshold: an answer is accepted from this confidence on.
+        num_labels: audited answers that it rests on.
+        expires_at: UTC.
+    """
+
+    certificate: str
+    risk: float
+    confidence: float
+    threshold: float
+    num_labels: int
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """What weighbridge makes of one ticket.
 
@@ -154,7 +178,8 @@ class Decision:
         model: the model that answered.
         trail: every attempt in order.
         review_id: the item in the review queue, or None.
-        guarantee: a certificate that covers this acceptance; None says "accepted, uncertified".
+        guarantee: what covers this acceptance, the weakest of the required fields; None says
+            "accepted, uncertified".
     """
 
     ticket_id: str
@@ -168,7 +193,7 @@ class Decision:
     model: str | None = None
     trail: tuple[Attempt, ...] = ()
     review_id: ReviewId | None = None
-    guarantee: None = None
+    guarantee: Guarantee | None = None
 
     def to_json(self) -> dict[str, Json]:
         """The decision as plain JSON values, for output and storage."""
@@ -195,6 +220,69 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CalibrationKey:
+    """What a confidence depends on; calibrator and certificate hold for one key only.
+
+    Args:
+        provider: the configured name.
+        model: with its version.
+        prompt: hash of the prompt.
+        schema: hash of the schema.
+        field: of the answer.
+        source: of the number; unlike numbers are never compared.
+
+    Raises:
+        ValueError: a part is empty.
+    """
+
+    provider: str
+    model: str
+    prompt: str
+    schema: str
+    field: str
+    source: Source
+
+    def __post_init__(self) -> None:
+        for part in fields(self):
+            if not getattr(self, part.name):
+                raise ValueError(f"want a calibration key with a {part.name}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toss:
+    """One toss of the audit coin, kept with the ticket: an estimate needs the rate it was drawn at.
+
+    Args:
+        u: uniform in [0, 1).
+        rate: audit rate at the time.
+    """
+
+    u: float
+    rate: float
+
+    @property
+    def is_audit(self) -> bool:
+        """Whether a person sees the ticket whatever the machine makes of it."""
+        return self.u < self.rate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighing:
+    """How one field of an answer was weighed, for statistics; holds no text.
+
+    Args:
+        key: what the number depends on.
+        confidence: what thresholds are applied to, 0 to 1: the probability before any calibration,
+            and 0 where something else forbids acceptance whatever the probability.
+        passed: whether the field would have been accepted, the audit coin left aside.
+    """
+
+    key: CalibrationKey
+    confidence: float
+    passed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewEntry:
     """What the router hands to the queue: a decision, its ticket, and what to ask.
 
@@ -203,12 +291,21 @@ class ReviewEntry:
         decision: with status "review" and no `review_id` yet.
         ticket: as plain JSON values: id, subject, body, metadata.
         questions: one for each field that a person should judge.
+        weighings: by field; empty if nobody answered.
+        toss: of the audit coin; None without a coin.
     """
 
     dedupe_key: str
     decision: Decision
     ticket: Mapping[str, Json]
     questions: tuple[Question, ...]
+    weighings: Mapping[str, Weighing] = dataclasses.field(default_factory=dict)
+    toss: Toss | None = None
+
+    @property
+    def is_audit(self) -> bool:
+        """Whether the ticket belongs to the uniform sample, and is to be judged blind."""
+        return self.toss is not None and self.toss.is_audit
 
 
 def label(value: Json) -> str:
@@ -225,7 +322,7 @@ def _plain(value: Any) -> Json:
     if isinstance(value, BaseModel):
         plain: Json = value.model_dump(mode="json")
         return plain
-    if isinstance(value, FieldEvidence | Attempt):
+    if isinstance(value, FieldEvidence | Attempt | Guarantee):
         return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
@@ -233,5 +330,7 @@ def _plain(value: Any) -> Json:
         return [_plain(item) for item in value]
     if isinstance(value, StrEnum):
         return value.value
+    if isinstance(value, datetime):
+        return value.isoformat()
     assert value is None or isinstance(value, bool | int | float | str)
     return value

@@ -13,10 +13,12 @@ import sklearn.linear_model
 import sklearn.metrics  # noqa: F401
 from hypothesis import strategies as st
 
-from weighbridge.review.calibration import CalibrationKey
+from weighbridge.decision import CalibrationKey
 from weighbridge.review.labels import Labels
 
-KEY = CalibrationKey(provider="groq", model="m-1", prompt="p-1", schema="s-1", field="category")
+KEY = CalibrationKey(
+    provider="groq", model="m-1", prompt="p-1", schema="s-1", field="category", source="combined"
+)
 NOW = datetime(2026, 11, 30, tzinfo=UTC)
 LATER = datetime(2026, 12, 30, tzinfo=UTC)
 

@@ -9,7 +9,7 @@ from sqlalchemy import insert
 
 from weighbridge.review.queue import ReviewQueue
 from weighbridge.store.database import Database
-from weighbridge.store.tables import event_table
+from weighbridge.store.queue_tables import event_table
 
 
 def work_off(database: Database, name: str) -> None:

@@ -14,7 +14,7 @@ from weighbridge.errors import LeaseLost, VerdictInvalid
 from weighbridge.review.items import State
 from weighbridge.review.queue import ReviewQueue
 from weighbridge.store.database import Database
-from weighbridge.store.tables import event_table, item_table, verdict_table
+from weighbridge.store.queue_tables import event_table, item_table, verdict_table
 
 reviewers = st.sampled_from(["ann", "bob", "eve"])
 

@@ -16,7 +16,7 @@ from weighbridge.review.items import Item, State
 from weighbridge.review.queue import ReviewQueue
 from weighbridge.review.rows import priority
 from weighbridge.store.database import Database
-from weighbridge.store.tables import event_table
+from weighbridge.store.queue_tables import event_table
 
 BUG = {"category": "bug"}
 

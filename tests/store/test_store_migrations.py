@@ -14,7 +14,7 @@ from sqlalchemy import create_engine
 from weighbridge.errors import QueueUnavailable
 from weighbridge.store.database import Database
 from weighbridge.store.migrations import HEAD, REVISIONS
-from weighbridge.store.tables import metadata
+from weighbridge.store.schema import metadata
 
 
 @pytest.fixture

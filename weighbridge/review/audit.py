@@ -12,28 +12,11 @@ import hmac
 from dataclasses import dataclass, field
 from typing import Final
 
+from weighbridge.decision import Toss
 from weighbridge.review.checks import check_share
 
 _MIN_SECRET_BYTES: Final = 16
 _BITS: Final = 53  # as many as a float holds exactly
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Toss:
-    """One toss, to be kept with the ticket: an estimate needs the rate it was drawn at.
-
-    Args:
-        u: uniform in [0, 1).
-        rate: audit rate at the time.
-    """
-
-    u: float
-    rate: float
-
-    @property
-    def is_audit(self) -> bool:
-        """Whether a person sees the ticket whatever the machine makes of it."""
-        return self.u < self.rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

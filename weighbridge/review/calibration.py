@@ -10,40 +10,14 @@ from __future__ import annotations
 import bisect
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Final
 
+from weighbridge.decision import CalibrationKey
 from weighbridge.review.checks import check_share
 
 # A confidence of exactly 1 is rounding, not certainty, and has no logit.
 MIN_PROBABILITY: Final = 1e-6
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CalibrationKey:
-    """What a confidence depends on; calibrator and certificate hold for one key only.
-
-    Args:
-        provider: the configured name.
-        model: with its version.
-        prompt: hash of the prompt.
-        schema: hash of the schema.
-        field: of the answer.
-
-    Raises:
-        ValueError: a part is empty.
-    """
-
-    provider: str
-    model: str
-    prompt: str
-    schema: str
-    field: str
-
-    def __post_init__(self) -> None:
-        for part in fields(self):
-            if not getattr(self, part.name):
-                raise ValueError(f"want a calibration key with a {part.name}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from weighbridge.review.calibration import CalibrationKey
+from weighbridge.decision import CalibrationKey
 from weighbridge.review.checks import check_open_share, check_share
 from weighbridge.review.intervals import binomial_tail, clopper_pearson_upper
 from weighbridge.review.labels import Labels, NotYet

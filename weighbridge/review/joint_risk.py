@@ -14,7 +14,7 @@ import math
 from dataclasses import dataclass
 from datetime import datetime
 
-from weighbridge.review.calibration import CalibrationKey
+from weighbridge.decision import CalibrationKey
 from weighbridge.review.checks import check_open_share
 from weighbridge.review.labels import Labels, NotYet
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Literal
 
-from weighbridge.review.calibration import CalibrationKey
+from weighbridge.decision import CalibrationKey
 from weighbridge.review.certificate import Certificate
 from weighbridge.review.checks import check_open_share
 

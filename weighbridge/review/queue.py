@@ -25,7 +25,7 @@ from weighbridge.review.items import Item, State, Stats
 from weighbridge.review.rows import item_from, item_row, questions_from
 from weighbridge.review.verdicts import judge
 from weighbridge.store.database import Database
-from weighbridge.store.tables import event_table, item_table, verdict_table
+from weighbridge.store.queue_tables import event_table, item_table, verdict_table
 
 _MACHINE = "weighbridge"  # the actor of what no person did
 _MAX_VALUES = 10_000  # in one statement; SQLite allows 32,766

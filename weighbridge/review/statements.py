@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, Update, and_, func, or_, select, update
 
 from weighbridge.review.items import State
-from weighbridge.store.tables import LEASED, NOT_DONE, item_table
+from weighbridge.store.queue_tables import LEASED, NOT_DONE, item_table
 
 _item = item_table.c
 _IN_ORDER = (_item.priority.desc(), _item.created_at, _item.id)

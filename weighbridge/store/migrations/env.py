@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from weighbridge.store.tables import metadata
+from weighbridge.store.schema import metadata
 
 
 def run() -> None:
