@@ -18,6 +18,7 @@ WeighbridgeError
 │   ├── DeadEnd            no token may come next, and the answer is not whole
 │   ├── Truncated          the tokens ran out before a guided answer was whole
 │   └── PullFailed         a model could not be downloaded or did not match its checksum
+├── PersonRefused          somebody cannot be added, changed or let in as asked
 └── QueueError             the review queue refused or failed
     ├── QueueUnavailable   the database cannot be read or written; carries the decision
     ├── ItemNotFound       no item of that id
@@ -259,6 +260,17 @@ class PullFailed(EngineError):
         return f"{self.name}: {self.problem}"
 
 
+class PersonRefused(WeighbridgeError):
+    """Somebody cannot be added, changed or let in as asked; nothing was changed."""
+
+    def __init__(self, name: str, problem: str, hint: str = "") -> None:
+        super().__init__(name, problem, hint)
+        self.name, self.problem, self.hint = name, problem, hint
+
+    def __str__(self) -> str:
+        return f"{self.name!r}: {self.problem}"
+
+
 class QueueError(WeighbridgeError):
     """The review queue refused or failed."""
 
@@ -270,7 +282,10 @@ class QueueUnavailable(QueueError):
     caller can still put the ticket in front of a person.
     """
 
-    hint = "Check [review] database: its folder must be writable, the file must be a database."
+    hint = (
+        "Check [review] database: SQLite needs a writable folder and a file that is a database,"
+        " PostgreSQL a running server and a user who owns the tables."
+    )
 
     def __init__(self, database: str, problem: str, decision: Decision | None = None) -> None:
         super().__init__(database, problem, decision)
