@@ -18,6 +18,7 @@ from weighbridge.providers.ledger import MemoryLedger
 from weighbridge.providers.openai import OpenAIAdapter
 from weighbridge.providers.profiles import named
 from weighbridge.router.chain import Policy
+from weighbridge.router.connections import Connections
 from weighbridge.router.gate import Gate
 from weighbridge.router.router import DEFAULT_POLICY, Router
 from weighbridge.schemas.task import Task
@@ -123,7 +124,9 @@ class Stage:
             **options,
         )
         # The transport is the only fake: everything from the request's bytes on is real.
-        router._client = lambda: httpx.AsyncClient(transport=httpx.MockTransport(self._respond))  # type: ignore[method-assign]
+        router._connections = Connections(
+            lambda: httpx.AsyncClient(transport=httpx.MockTransport(self._respond))
+        )
         return router
 
     def _respond(self, request: httpx.Request) -> httpx.Response:

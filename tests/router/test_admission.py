@@ -17,6 +17,7 @@ from weighbridge.decision import FailureKind
 from weighbridge.providers.protocol import Amendments
 from weighbridge.router.admission import Admission
 from weighbridge.router.budget import Budget, Caps, MemoryBooks
+from weighbridge.router.connections import Connections
 from weighbridge.router.limits import Limiter, Limits
 
 
@@ -91,7 +92,7 @@ async def test_fifty_calls_at_once_against_a_budget_for_ten_send_ten() -> None:
         return answer()
 
     client = httpx.AsyncClient(transport=httpx.MockTransport(held_back))
-    router._client = lambda: client  # type: ignore[method-assign]
+    router._connections = Connections(lambda: client)
     tickets = [asyncio.create_task(router.atriage(f"case {10 + i}")) for i in range(50)]
     await asyncio.sleep(0.2)
     assert sent == 10

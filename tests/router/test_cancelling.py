@@ -15,6 +15,7 @@ from weighbridge.providers.asking import Wishes
 from weighbridge.router.admission import Admission
 from weighbridge.router.budget import Account, Booking, Budget, Caps, MemoryBooks
 from weighbridge.router.chain import Policy
+from weighbridge.router.connections import Connections
 from weighbridge.router.limits import Limiter, Limits
 from weighbridge.router.router import Router
 
@@ -110,7 +111,7 @@ def watched(scripts: dict[str, Any], **options: Any) -> Watched:
     object.__setattr__(router._chain._around, "sleep", sleep)
     transport = Transport(stage._respond)
     client = httpx.AsyncClient(transport=transport)
-    router._client = lambda: client  # type: ignore[method-assign]
+    router._connections = Connections(lambda: client)
     return Watched(stage, router, limiters, books, transport)
 
 

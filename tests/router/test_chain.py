@@ -14,6 +14,7 @@ from weighbridge.decision import FailureKind
 from weighbridge.providers.http import HttpProvider
 from weighbridge.providers.local import LocalProvider
 from weighbridge.router.chain import Policy
+from weighbridge.router.connections import Connections
 from weighbridge.router.health import ProviderHealth
 from weighbridge.schemas.redaction import Redactor
 from weighbridge.schemas.task import LogitBias, Task
@@ -248,7 +249,7 @@ async def test_provider_that_outlasts_its_timeout_is_left_at_once() -> None:
     assert isinstance(provider, HttpProvider)
     provider.timeout_s = 0.01
     async with httpx.AsyncClient(transport=httpx.MockTransport(hang)) as client:
-        router._client = lambda: client  # type: ignore[method-assign]
+        router._connections = Connections(lambda: client)
         decision = await router.atriage("x")
     assert failures(decision) == [("a", FailureKind.TRANSIENT)]
     assert ended.is_set()

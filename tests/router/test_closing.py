@@ -21,6 +21,7 @@ from weighbridge.providers.http import HttpProvider
 from weighbridge.providers.ledger import MemoryLedger
 from weighbridge.providers.openai import OpenAIAdapter
 from weighbridge.providers.profiles import named
+from weighbridge.router.connections import Connections
 from weighbridge.router.gate import Gate
 from weighbridge.router.router import Router
 from weighbridge.schemas.task import Task
@@ -57,7 +58,7 @@ class Hanging:
         self.stage = Stage({"a": [answer()]})
         self.router = self.stage.router()
         transport = httpx.MockTransport(self._hang)
-        self.router._client = lambda: httpx.AsyncClient(transport=transport)  # type: ignore[method-assign]
+        self.router._connections = Connections(lambda: httpx.AsyncClient(transport=transport))
 
     async def _hang(self, request: httpx.Request) -> httpx.Response:
         self.began.set()
@@ -141,7 +142,6 @@ def test_interrupt_ends_the_requests_and_is_what_the_caller_sees(
     with pytest.raises(KeyboardInterrupt):
         ask(hanging.router)
     assert hanging.ended.wait(10)
-    del hanging.router._client
     hanging.router.close()
     assert hanging.stage.queue.entries == {}
 
@@ -166,7 +166,8 @@ async def test_closing_from_a_coroutine_closes_both_loops_connections(server: Se
     async with real_router(server) as router:
         await router.atriage("x")
         await asyncio.to_thread(router.triage, "y")
-        clients = list(router._clients.values())
+        by_loop = router._connections._by_loop.values()
+        clients = [client for clients in by_loop for _, client in clients._idle]
         assert len(clients) == 2
     assert [client.is_closed for client in clients] == [True, True]
 

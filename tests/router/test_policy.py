@@ -17,6 +17,7 @@ from weighbridge.providers.protocol import Amendments
 from weighbridge.router.admission import Admission
 from weighbridge.router.budget import Budget, Caps, MemoryBooks
 from weighbridge.router.chain import Policy
+from weighbridge.router.connections import Connections
 from weighbridge.router.gate import Gate
 from weighbridge.router.router import Router
 
@@ -273,7 +274,9 @@ def test_hedge_that_the_budget_cannot_bear_leaves_the_first_request_alone(num_an
         await asyncio.sleep(0.1)
         return await delay_after_admission.handle_async_request(request)
 
-    router._client = lambda: httpx.AsyncClient(transport=httpx.MockTransport(slowly))  # type: ignore[method-assign]
+    router._connections = Connections(
+        lambda: httpx.AsyncClient(transport=httpx.MockTransport(slowly))
+    )
     decision = router.triage("case")
     assert (decision.value is not None) is bool(num_answers)
     assert stage.hits("b") == 0

@@ -15,6 +15,7 @@ from stage import KEY, TASK, VALID, Response, Stage, answer, error
 from weighbridge.decision import Decision, FailureKind
 from weighbridge.errors import QueueUnavailable, TicketInvalid
 from weighbridge.router.chain import Policy
+from weighbridge.router.connections import Connections
 from weighbridge.router.gate import Gate
 from weighbridge.schemas.task import Task, Triage
 
@@ -315,7 +316,7 @@ async def test_cancelled_ticket_leaves_nothing_behind() -> None:
     stage = Stage({"a": [answer()]})
     router = stage.router()
     client = httpx.AsyncClient(transport=httpx.MockTransport(hang))
-    router._client = lambda: client  # type: ignore[method-assign]
+    router._connections = Connections(lambda: client)
     work = asyncio.create_task(router.atriage(TICKET))
     await started.wait()
     work.cancel()
@@ -417,7 +418,7 @@ async def test_no_more_tickets_are_under_way_than_allowed() -> None:
     stage = Stage({"a": [answer()]})
     router = stage.router()
     client = httpx.AsyncClient(transport=httpx.MockTransport(busy))
-    router._client = lambda: client  # type: ignore[method-assign]
+    router._connections = Connections(lambda: client)
     decisions = [d async for d in router.atriage_many([TICKET] * 20, concurrency=3)]
     await client.aclose()
     assert len(decisions) == 20

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 import time
 from collections.abc import (
@@ -20,8 +19,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-import httpx
-
 from weighbridge.decision import Decision, ReviewEntry, ReviewId
 from weighbridge.errors import QueueUnavailable
 from weighbridge.providers.protocol import Provider
@@ -29,6 +26,7 @@ from weighbridge.router.admission import Admission
 from weighbridge.router.background import Background
 from weighbridge.router.cache import DecisionCache
 from weighbridge.router.chain import Chain, Policy
+from weighbridge.router.connections import Connections
 from weighbridge.router.deciding import decide, lacks, review_entry
 from weighbridge.router.gate import Gate
 from weighbridge.router.health import ProviderHealth, SharedCooldowns
@@ -48,8 +46,6 @@ if TYPE_CHECKING:
 DEFAULT_POLICY = Policy()
 
 _LONG_CHARS = 20_000
-# How many requests run at once is decided by whoever asks, and by the limits of each provider.
-_CONNECTIONS = httpx.Limits(max_connections=None, max_keepalive_connections=256)
 
 TicketSource = str | Mapping[str, Any] | Ticket
 
@@ -140,8 +136,7 @@ class Router:
         self._policy = policy
         self._chain = Chain(self._providers, around=around, policy=policy)
         self._background, self._under_way = Background(), UnderWay()
-        self._clients: dict[asyncio.AbstractEventLoop, httpx.AsyncClient] = {}
-        self._ends: dict[asyncio.AbstractEventLoop, AsyncGenerator[None, None]] = {}
+        self._connections = Connections()
 
     @classmethod
     def from_config(cls, source: str | Path | Mapping[str, Any] | None = None) -> Router:
@@ -202,14 +197,14 @@ class Router:
             if key is not None and (kept := await self._cache.recall(key, task, ticket)):
                 return kept
         if not ticket.is_empty:
-            asked = Asked(client=self._client(), task=task, ticket=ticket, redacted=redacted)
-            outcome = await self._chain.run(
-                asked,
-                deadline=deadline,
-                lacks=lambda answered: lacks(
-                    task, answered, self.gate, may_escalate=bool(self._policy.stronger)
-                ),
-            )
+            async with self._connections.client() as client:
+                outcome = await self._chain.run(
+                    Asked(client=client, task=task, ticket=ticket, redacted=redacted),
+                    deadline=deadline,
+                    lacks=lambda answered: lacks(
+                        task, answered, self.gate, may_escalate=bool(self._policy.stronger)
+                    ),
+                )
         decision = decide(task, ticket, outcome, self.gate, signs=found)
         value = outcome.answered.accepted.value if outcome.answered else None
         if decision.status == "accepted":
@@ -260,8 +255,7 @@ class Router:
         Those on other loops than the running one are not, nor are their connections closed.
         """
         await self._under_way.cancel()
-        if (end := self._ends.get(asyncio.get_running_loop())) is not None:
-            await end.aclose()
+        await self._connections.aclose()
         await asyncio.to_thread(self.close)
 
     def __enter__(self) -> Self:
@@ -285,28 +279,6 @@ class Router:
         at: TracebackType | None,
     ) -> None:
         await self.aclose()
-
-    def _client(self) -> httpx.AsyncClient:
-        """One client for each running loop: connections belong to the loop that opened them."""
-        loop = asyncio.get_running_loop()
-        if loop not in self._clients:
-            self._clients[loop] = httpx.AsyncClient(limits=_CONNECTIONS)
-            self._ends[loop] = self._until_the_end(loop)
-            with contextlib.suppress(StopIteration):  # it has nothing to wait for before its end
-                anext(self._ends[loop]).send(None)
-        return self._clients[loop]
-
-    async def _until_the_end(self, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[None, None]:
-        """Closes a loop's connections with the loop, which ends the generators begun on it.
-
-        Nobody else can: `asyncio.run` is over before its caller could close the router, and what
-        belongs to a loop that is closed stays open for good.
-        """
-        try:
-            yield
-        finally:
-            del self._ends[loop]
-            await self._clients.pop(loop).aclose()
 
 
 async def _read(source: TicketSource) -> Ticket:
