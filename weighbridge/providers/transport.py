@@ -7,6 +7,7 @@ import contextlib
 import ssl
 import zlib
 from dataclasses import replace
+from functools import lru_cache
 
 import httpx
 from pydantic import SecretStr
@@ -18,6 +19,13 @@ from weighbridge.providers.protocol import Failure, HttpRequest, HttpResponse, T
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 CONNECT_S = 5.0
+# What httpx sends by itself, but that nothing may be compressed.
+_HEADERS = {
+    "user-agent": f"python-httpx/{httpx.__version__}",
+    "connection": "keep-alive",
+    "accept-encoding": "identity",
+}
+_EXTENSIONS = {"timeout": httpx.Timeout(None, connect=CONNECT_S).as_dict()}
 _ANY_ZLIB = zlib.MAX_WBITS | 32  # gzip or zlib, whichever header is there
 
 
@@ -45,17 +53,19 @@ async def send(
         The response, whatever its status; a failure where none came, or none that can be read. Of
         an error whose body cannot be read, status and headers are left.
     """
-    headers = {**request.headers, "accept-encoding": "identity"}
+    headers = {**_HEADERS, **request.headers}
     if key is not None:
         secret = key.get_secret_value()
         name, value = ("authorization", f"Bearer {secret}") if auth == "bearer" else (auth, secret)
         headers[name] = value
-    built = client.build_request(
+    # Not by `client.build_request`: that parses every address anew, and sends a provider what
+    # cookies another one at the same host has set.
+    built = httpx.Request(
         request.method,
         _url(base_url, request.path),
         headers=headers,
         content=request.body,
-        timeout=httpx.Timeout(None, connect=CONNECT_S),
+        extensions=_EXTENSIONS,
     )
     try:
         # One limit for the whole: httpx limits each read, which a server that trickles outlasts
@@ -84,10 +94,11 @@ async def _read(response: httpx.Response) -> HttpResponse | Failure:
     return _decoded(response, bytes(body))
 
 
-def _url(base_url: str, path: str) -> str:
+@lru_cache(maxsize=256)
+def _url(base_url: str, path: str) -> httpx.URL:
     """The whole address. One writes `/v1` or `/api` into a base URL as others want it."""
     first = path.split("/")[1]
-    return base_url.removesuffix(f"/{first}") + path
+    return httpx.URL(base_url.removesuffix(f"/{first}") + path)
 
 
 def _unconnected(error: httpx.ConnectError) -> Failure:
