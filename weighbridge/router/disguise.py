@@ -110,9 +110,13 @@ def unmasked(folded: str, lookalikes: Lookalikes) -> Iterator[str]:
         yield " ".join(re.sub(r"\W|_", "", word) for word in words)
 
 
-def is_turned(text: str, needles: Iterable[str]) -> bool:
-    """Whether one of the words stands in a folded text backwards or shifted by 13 letters."""
-    return any(needle[::-1] in text or codecs.encode(needle, "rot13") in text for needle in needles)
+def turned(words: Iterable[str]) -> tuple[str, ...]:
+    """The words backwards, and shifted by 13 letters.
+
+    >>> turned(["ignore"])
+    ('erongi', 'vtaber')
+    """
+    return tuple(other for word in words for other in (word[::-1], codecs.encode(word, "rot13")))
 
 
 def decoded(text: str, depth: int = 0) -> Iterator[str]:

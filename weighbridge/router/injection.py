@@ -19,7 +19,7 @@ from importlib import resources
 from typing import Any, NamedTuple
 
 from weighbridge.decision import label
-from weighbridge.router.disguise import Lookalikes, decoded, flowed, is_turned, unmasked
+from weighbridge.router.disguise import Lookalikes, decoded, flowed, turned, unmasked
 from weighbridge.router.wording import Rule, Span, Spans, Wording, fold, signs_of
 from weighbridge.schemas.task import JudgedField, Task
 from weighbridge.schemas.ticket import Ticket
@@ -63,10 +63,12 @@ def signs(ticket: Ticket, task: Task) -> tuple[str, ...]:
     known = _vocabulary(tuple(map(_names, task.fields)))
     whole = ticket.full_text
     text = _FLAG.sub("", whole[:_ENOUGH_CHARACTERS])
-    found = {"invisible"} if _INVISIBLE.search(text) else set()
+    found: set[str] = set()
     if len(whole) > _ENOUGH_CHARACTERS:
         found.add("unread")  # the model may read the rest
     if not text.isascii():
+        if _INVISIBLE.search(text):
+            found.add("invisible")
         if _OVERLAID.search(text):
             found.add("disguised")
         # Letters in disguise (full width, ligatures) are read as what they look like.
@@ -99,7 +101,8 @@ class _Vocabulary:
             found |= {*masked, "disguised"}
         if self.lookalikes.are_mixed_in(plain):
             found.add("disguised")
-        if is_turned(plain, self.needles) or any(map(self._is_order, decoded(text))):
+        is_turned = any(needle in plain for needle in self.needles)
+        if is_turned or any(map(self._is_order, decoded(text))):
             found.add("encoded")
         return found
 
@@ -203,7 +206,7 @@ def _vocabulary(fields: tuple[_Names, ...]) -> _Vocabulary:
         rules=rules,
         patterns=patterns,
         lookalikes=Lookalikes(table["lookalikes"]),
-        needles=tuple(dict.fromkeys([*_NEEDLES, *long])),
+        needles=turned(dict.fromkeys([*_NEEDLES, *long])),
     )
 
 

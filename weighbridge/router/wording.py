@@ -98,18 +98,15 @@ class Wording:
             text: as `fold` returns it.
         """
         found: dict[str, list[Span]] = defaultdict(list)
-        words = [(match[0], match.start(), match.end()) for match in _WORD.finditer(text)]
-        for at, (word, start, _) in enumerate(words):
+        places = [match.span() for match in _WORD.finditer(text)]
+        words = [text[start:end] for start, end in places]
+        for at, word in enumerate(words):
             for rest, concept in self._beginning_with(word[:_LONGEST_WORD]):
-                last = at + len(rest)
-                if last < len(words) and all(
-                    _is(words[at + 1 + number][0], wanted) for number, wanted in enumerate(rest)
-                ):
-                    found[concept].append((start, words[last][2]))
-        if self._anywhere and _NO_SPACES.search(text):
+                if not rest or _follow(words, at + 1, rest):
+                    found[concept].append((places[at][0], places[at + len(rest)][1]))
+        if not text.isascii() and _NO_SPACES.search(text):
             for entry, concept in self._anywhere:
-                places = re.finditer(re.escape(entry), text)
-                found[concept] += [(place.start(), place.end()) for place in places]
+                found[concept] += [match.span() for match in re.finditer(re.escape(entry), text)]
             for spans in found.values():
                 spans.sort()
         return found
@@ -131,8 +128,9 @@ def signs_of(text: str, spans: Spans, rules: Iterable[Rule]) -> set[str]:
         rules: each is gone through until it holds once.
     """
     signs: set[str] = set()
+    named = {concept for concept, where in spans.items() if where}
     for rule in rules:
-        if rule.sign not in signs and all(spans.get(concept) for concept in rule.concepts):
+        if rule.sign not in signs and named.issuperset(rule.concepts):
             first, *others = rule.concepts
             for span in spans[first]:
                 if _is_right_after(span, spans.get(rule.not_after, ())):
@@ -154,6 +152,13 @@ def fold(text: str) -> str:
     apart = unicodedata.normalize("NFKD", text)
     bare = "".join(c for c in apart if unicodedata.category(c) != "Mn")
     return unicodedata.normalize("NFKC", bare).casefold()
+
+
+def _follow(words: Sequence[str], at: int, wanted: Sequence[str]) -> bool:
+    """Whether the wanted words stand in a row, from a place on."""
+    if at + len(wanted) > len(words) or not _is(words[at], wanted[0]):
+        return False
+    return all(map(_is, words[at + 1 : at + len(wanted)], wanted[1:]))
 
 
 def _is(word: str, wanted: str) -> bool:
