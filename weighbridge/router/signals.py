@@ -27,6 +27,7 @@ from weighbridge.router.telemetry import answering_attempt, shown
 
 # What vendors call a regular end. Any other word of theirs stays out: it could be anything.
 _FINISHES = frozenset({"stop", "STOP", "end_turn", "stop_sequence", "tool_use", "tool_calls"})
+_STAND_INS = ("opentelemetry.trace", "opentelemetry.metrics")  # modules of what does nothing
 _VERSION = re.compile(r"([-:@.]?(latest|preview|[0-9]+([-.][0-9]+)*))?")
 
 
@@ -52,6 +53,7 @@ class Signals:
     def __init__(
         self, tracer_provider: TracerProvider | None, meter_provider: MeterProvider | None
     ) -> None:
+        self._has_own = (tracer_provider, meter_provider) != (None, None)
         self._tracer = trace.get_tracer(names.SCOPE, tracer_provider=tracer_provider)
         meter = metrics.get_meter(names.SCOPE, meter_provider=meter_provider)
         self._attempt_seconds = meter.create_histogram(
@@ -80,8 +82,10 @@ class Signals:
         )
         self._cost = meter.create_counter(names.COST, "USD", "What requests cost, where known.")
 
-    def begin_ticket(self, task: str, ticket_id: str) -> Scope:
-        """A ticket's span, from now on the current one."""
+    def begin_ticket(self, task: str, ticket_id: str) -> Scope | None:
+        """A ticket's span, from now on the current one; None where nobody collects anything."""
+        if not self._are_collected():
+            return None
         known = {names.OPERATION: names.INVOKE_WORKFLOW, names.WORKFLOW: task}
         span = self._tracer.start_span(
             f"{names.INVOKE_WORKFLOW} {task}", attributes={**known, names.TICKET_ID: ticket_id}
@@ -117,8 +121,10 @@ class Signals:
         finally:
             _left(scope)
 
-    def begin_attempt(self, provider: Provider) -> Scope:
-        """The span of one request, from now on the current one."""
+    def begin_attempt(self, provider: Provider) -> Scope | None:
+        """The span of one request, from now on the current one; None as for a ticket."""
+        if not self._are_collected():
+            return None
         known = _of_provider(provider)
         return _entered(self._started(provider, known), known)
 
@@ -151,12 +157,24 @@ class Signals:
 
     def weighed(self, provider: Provider, attempt: Attempt) -> None:
         """A span for requests that are over, as long as they took, and what they cost."""
+        if not self._are_collected():
+            return
         ended = time.time_ns()
         known = _of_provider(provider)
         span = self._started(provider, known, started=ended - int(attempt.seconds * 1e9))
         span.set_attributes({names.PURPOSE: "weigh", **_of_attempt(attempt, None)})
         span.end(ended)
         self._spent(attempt, known)
+
+    def _are_collected(self) -> bool:
+        """Whether there is anything behind OpenTelemetry's API, which alone does nothing.
+
+        Many libraries load it; an application that collects nothing should pay nothing.
+        """
+        if self._has_own:
+            return True
+        providers = trace.get_tracer_provider(), metrics.get_meter_provider()
+        return not all(type(provider).__module__.startswith(_STAND_INS) for provider in providers)
 
     def _started(
         self,
