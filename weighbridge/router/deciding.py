@@ -119,6 +119,8 @@ def lacks(task: Task, answered: Answered, gate: Gate, *, may_escalate: bool) -> 
         gate: the thresholds.
         may_escalate: whether there is a stronger provider.
     """
+    if not may_escalate and gate.without_evidence != "second_opinion":
+        return Wanted.NOTHING  # there is nobody to be asked for more
     needed = [evidence for evidence in _judged(task, answered, gate).values() if evidence.required]
     if not needed or all(evidence.accepted for evidence in needed):
         return Wanted.NOTHING

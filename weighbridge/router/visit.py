@@ -118,15 +118,11 @@ class Visit:
 
     async def run(self) -> Answered | Action:
         """Ask until there is an answer, or asking again cannot help."""
-        retrying = AsyncRetrying(
-            retry=retry_if_result(lambda step: isinstance(step, Action) and step.again),
-            wait=lambda state: _action(state).wait_s,
-            stop=stop_never,  # `next_action` stops
-            sleep=self.around.sleep,
-        )
         health, identity = self.around.health, self.provider.identity
         with health.trial(identity):
-            step: Answered | Action = await retrying(self._attempt)
+            step = await self._attempt()
+            if isinstance(step, Action) and step.again:
+                step = await self._asked_again(step)
             if isinstance(step, Action) and step.health is not Health.UNTOUCHED:
                 health.cool(identity, step.wait_s, is_disabled=step.health is Health.DISABLE)
         return step
@@ -134,6 +130,21 @@ class Visit:
     def skip(self, kind: FailureKind, detail: str) -> None:
         """Note that the provider was not asked."""
         self.trail.append(skipped(self.provider, kind, detail))
+
+    async def _asked_again(self, first: Action) -> Answered | Action:
+        """What the last attempt comes to, after one that shall be followed by others."""
+        made = [first]
+
+        async def attempt() -> Answered | Action:
+            return made.pop() if made else await self._attempt()
+
+        retrying = AsyncRetrying(
+            retry=retry_if_result(lambda step: isinstance(step, Action) and step.again),
+            wait=lambda state: _action(state).wait_s,
+            stop=stop_never,  # `next_action` stops
+            sleep=self.around.sleep,
+        )
+        return await retrying(attempt)
 
     async def _attempt(self) -> Answered | Action:
         asked, provider = self.asked, self.provider
