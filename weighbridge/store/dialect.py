@@ -36,7 +36,7 @@ def now_us(connection: Connection) -> int:
     return now
 
 
-def lock(connection: Connection, what: Table) -> None:
+def lock(connection: Connection, what: Table | str) -> None:
     """Let one transaction at a time past here, until it ends; whoever only reads is not held up.
 
     For those who read before they write. On SQLite they have the lock already: `Database.writing`
@@ -44,7 +44,8 @@ def lock(connection: Connection, what: Table) -> None:
     the way of vacuuming, and which the readers and row locks of others do not notice.
     """
     if is_postgresql(connection):
-        key = int.from_bytes(hashlib.sha256(f"weighbridge {what.name}".encode()).digest()[:8])
+        name = what if isinstance(what, str) else what.name
+        key = int.from_bytes(hashlib.sha256(f"weighbridge {name}".encode()).digest()[:8])
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": key - 2**63})
 
 
