@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
@@ -147,7 +147,8 @@ class Guarantee:
     Args:
         certificate: its id.
         risk: highest error rate among the answers that it accepts.
-        confidence: that this holds.
+        confidence: that this holds. None: the certificate promises less, namely that on average no
+            more than `risk` of all tickets are accepted and wrong.
         threshold: an answer is accepted from this confidence on.
         num_labels: audited answers that it rests on.
         expires_at: UTC.
@@ -155,10 +156,30 @@ class Guarantee:
 
     certificate: str
     risk: float
-    confidence: float
+    confidence: float | None
     threshold: float
     num_labels: int
     expires_at: datetime
+
+    def __str__(self) -> str:
+        if self.confidence is None:
+            return f"≤{_percent(self.risk)} of all tickets on average"
+        return f"≤{_percent(self.risk)} at {_percent(self.confidence)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ruling:
+    """What audits say of the answers of one calibration key; nothing: the gate's own rules apply.
+
+    Args:
+        guarantee: of a certificate in force, whose threshold decides.
+        is_alarmed: answers have got worse than was certified, so a person looks at all of them.
+        probability: of being right, by confidence; None where nobody has calibrated.
+    """
+
+    guarantee: Guarantee | None = None
+    is_alarmed: bool = False
+    probability: Callable[[float], float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,6 +336,15 @@ def label(value: Json) -> str:
     ('bug', '3', 'null')
     """
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _percent(share: float) -> str:
+    """A share as people write it.
+
+    >>> _percent(0.02), _percent(0.975)
+    ('2 %', '97.5 %')
+    """
+    return f"{100 * share:.4g} %"
 
 
 def _plain(value: Any) -> Json:

@@ -12,7 +12,7 @@ from scipy import stats
 
 from weighbridge.review.audit import AuditCoin, Toss, coin_cost
 from weighbridge.review.audited_error import error_rate, true_error
-from weighbridge.review.labels import NotYet, is_for_calibration
+from weighbridge.review.labels import NotYet
 from weighbridge.review.unequal_audits import Stratum, unequal_audit_error
 
 SECRET = b"sixteen bytes or more"
@@ -68,14 +68,6 @@ def test_tosses_are_uniform_and_another_secret_tosses_anew():
     one, other = ([coin.toss(f"ticket-{n:06}").u for n in range(20_000)] for coin in coins)
     assert stats.kstest(one, "uniform").pvalue > 0.001
     assert stats.pearsonr(one, other).pvalue > 0.001
-
-
-def test_audits_fall_evenly_on_both_halves_of_the_labels():
-    """Which half calibrates must not depend on the coin, or neither half is a uniform sample."""
-    coin = AuditCoin(secret=SECRET, rate=0.1)
-    drawn = [name for n in range(20_000) if coin.toss(name := f"ticket-{n}").is_audit]
-    halves = sum(map(is_for_calibration, drawn))
-    assert stats.binomtest(halves, len(drawn)).pvalue > 0.001
 
 
 def test_secret_is_not_shown():

@@ -16,7 +16,7 @@ from weighbridge.review.distributions import (
     tempered,
     without_habit,
 )
-from weighbridge.review.labels import Labels, NotYet, is_for_calibration, weakest_of
+from weighbridge.review.labels import Labels, NotYet, weakest_of
 from weighbridge.review.learn_extra import learn_module
 
 weights = st.lists(st.floats(1e-6, 1), min_size=1, max_size=8)
@@ -83,13 +83,6 @@ def test_fields_of_other_tickets_cannot_be_joined():
     for fields in ({}, {"category": one, "priority": two}):
         with pytest.raises(ValueError, match="the same tickets"):
             weakest_of(fields)
-
-
-def test_half_of_the_tickets_calibrate_and_the_rest_certify():
-    """The same ticket is always on the same side, and the sides are of one size."""
-    sides = [is_for_calibration(f"ticket-{number}") for number in range(4000)]
-    assert sides == [is_for_calibration(f"ticket-{number}") for number in range(4000)]
-    assert abs(sum(sides) - 2000) < 3 * 1000**0.5  # three standard errors
 
 
 @pytest.mark.parametrize(

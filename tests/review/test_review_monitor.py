@@ -15,6 +15,7 @@ from labelled import KEY, LATER, NOW, open_shares, shares
 from weighbridge.review.certificate import Certificate
 from weighbridge.review.distributions import normalised
 from weighbridge.review.drift import confidence_drift, drift_of, population_stability
+from weighbridge.review.joint_risk import JointGuarantee
 from weighbridge.review.labels import NotYet
 from weighbridge.review.monitor import Watch, accepts, log_factors, standing, watch
 
@@ -114,6 +115,30 @@ def test_alarms_come_as_often_and_as_soon_as_simulated(risk, alarm_share, median
         half_slack = 3 * math.sqrt(2 * 0.25 / 2000)
         assert (times < median).mean() <= 0.5 + half_slack
         assert (times <= median).mean() >= 0.5 - half_slack
+
+
+def test_watch_of_a_risk_sees_only_what_is_accepted():
+    """Answers below the threshold go to a person anyway, right or wrong."""
+    watched = watch(certificate())
+    assert watched.seeing(0.899, is_correct=False) is watched
+    assert watched.seeing(0.9, is_correct=False) == watched.after(is_correct=False)
+
+
+def test_watch_of_a_joint_risk_sees_every_ticket():
+    """What is not accepted is not accepted and wrong, which speaks for the certificate."""
+    proof = JointGuarantee(
+        key=KEY,
+        alpha=0.02,
+        threshold=0.9,
+        num_labels=200,
+        num_accepted=100,
+        num_errors=1,
+        expires_at=LATER,
+    )
+    watched = watch(proof)
+    assert watched.seeing(0.1, is_correct=False) == watched.after(is_correct=True)
+    assert watched.seeing(0.9, is_correct=False) == watched.after(is_correct=False)
+    assert watched.seeing(0.9, is_correct=True) == watched.after(is_correct=True)
 
 
 def test_alarm_reviews_everything_until_there_is_a_new_certificate():

@@ -1,7 +1,8 @@
 """Fits: calibrators from labels, by SciPy and scikit-learn.
 
-Fit on other labels than those that are to certify the result (`labels.is_for_calibration` parts
-them), or the certificate guarantees nothing.
+A certificate rests on confidences as they were before any calibration, so the same labels serve for
+both: what is fitted here keeps order, says how likely an answer is right, and moves no threshold
+that a certificate has proved.
 
 Every fit answers `NotYet` where labels are few, all right or all wrong, or of one confidence: a
 number would come out of each, and none would mean anything.
@@ -35,7 +36,7 @@ def fit_temperature(labels: Labels, *, at_least: int = MIN_LABELS) -> Temperatur
     """The temperature of least log loss over right and wrong.
 
     Args:
-        labels: not those of the certificate.
+        labels: a uniform sample.
         at_least: fewer labels are not enough.
 
     Returns:
@@ -99,7 +100,7 @@ def fit_platt(labels: Labels, *, l2: float = 1.0, at_least: int = MIN_LABELS) ->
     """Logistic regression of being right on the logit of the confidence.
 
     Args:
-        labels: not those of the certificate.
+        labels: a uniform sample.
         l2: weight of ½·a² beside the summed log loss; the intercept is free. 0 is the plain fit.
         at_least: fewer labels are not enough.
 
@@ -132,7 +133,7 @@ def fit_isotonic(labels: Labels, *, at_least: int = MIN_LABELS_ISOTONIC) -> Isot
     """The rising steps of least squared error; answers of one confidence are pooled.
 
     Args:
-        labels: not those of the certificate.
+        labels: a uniform sample.
         at_least: fewer labels are not enough.
 
     Returns:

@@ -5,9 +5,12 @@ Learn-then-Test: for each threshold the exact binomial test of "the risk is abov
 order from strict to loose, until one fails. The order is planned on unlabelled traffic, so labels
 do not choose what is tested, and no correction for the number of tests is due.
 
-What voids it: a calibrator fitted on the same labels; labels that are no uniform sample; unsure
-verdicts left out; reviewers who saw the machine's answer; testing again and again as labels come in
-(give each round its share, `delta_of_round`); traffic that is no longer what it was (`monitor`).
+Confidences are those before any calibration: a calibrator fitted on the same labels plays no part.
+
+What voids it: labels that are no uniform sample; unsure verdicts left out; reviewers who saw the
+machine's answer; anything that learned from the same labels and changes the confidences; testing
+again and again as labels come in (give each round its share, `delta_of_round`); traffic that is no
+longer what it was (`monitor`).
 
 Source: Angelopoulos et al. 2021, arXiv 2110.01052; fixed-sequence testing.
 """
@@ -156,8 +159,8 @@ def certify(
     """Walk to looser thresholds while they pass, and certify the last that did.
 
     Args:
-        labels: all audited labels of the key, below every threshold too, by the calibrated
-            confidence that `walk` was planned with; none that the calibrator was fitted on.
+        labels: all audited labels of the key, below every threshold too, by the same confidence
+            that `walk` was planned with.
         walk: planned without them.
         key: what they belong to.
         expires_at: UTC.

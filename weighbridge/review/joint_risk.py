@@ -41,6 +41,11 @@ class JointGuarantee:
     num_errors: int
     expires_at: datetime
 
+    @property
+    def coverage(self) -> float:
+        """Share of the labels that are accepted."""
+        return self.num_accepted / self.num_labels
+
 
 def control_joint_risk(
     labels: Labels, *, alpha: float, key: CalibrationKey, expires_at: datetime
@@ -51,7 +56,7 @@ def control_joint_risk(
     every label, and never an answer without evidence.
 
     Args:
-        labels: a uniform sample of all tickets, none that a calibrator was fitted on.
+        labels: a uniform sample of all tickets, by confidences before any calibration.
         alpha: highest joint risk.
         key: what they belong to.
         expires_at: UTC.

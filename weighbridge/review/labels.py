@@ -6,7 +6,6 @@ is what the audit coin draws; answers that were reviewed because they looked dou
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -134,16 +133,3 @@ def weakest_of(fields: Mapping[str, Labels]) -> Labels:
             all(row) for row in zip(*(labels.correct for labels in fields.values()), strict=True)
         ],
     )
-
-
-def is_for_calibration(ticket_id: str) -> bool:
-    """Whether a ticket's label fits the calibrator; the other half is for the certificate.
-
-    A certificate over the labels that its calibrator was fitted on guarantees nothing. The half
-    does not depend on the audit coin, so both halves are uniform samples of the traffic.
-    """
-    # Not the coin's HMAC: its low values are exactly the tickets that were drawn.
-    digest = hashlib.sha256(
-        b"calibration or certificate\0" + ticket_id.encode("utf-8", "surrogatepass")
-    )
-    return digest.digest()[0] < 128

@@ -3,7 +3,8 @@
 An e-process over the audits of accepted tickets: a fortune that is multiplied by p₁ / alpha for
 each wrong answer and by (1 - p₁) / (1 - alpha) for each right one. While the risk is at most alpha
 it does not grow on average, so it ever reaches 1 / delta with probability at most delta (Ville
-1939), however often one looks.
+1939), however often one looks. Where a certificate bounds the joint risk, the audits are those of
+all tickets, and wrong is what was accepted and wrong.
 
 It fails closed: after an alarm everything goes to review until there is a new certificate, made
 from labels that came after what caused the alarm.
@@ -16,11 +17,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 from weighbridge.decision import CalibrationKey
 from weighbridge.review.certificate import Certificate
 from weighbridge.review.checks import check_open_share
+from weighbridge.review.joint_risk import JointGuarantee
+
+Proof: TypeAlias = Certificate | JointGuarantee
 
 FALSE_ALARM: Final = 0.05  # chance of an alarm without cause, over the whole life of a certificate
 
@@ -49,7 +53,7 @@ class Watch:
         ValueError: none of these.
     """
 
-    certificate: Certificate
+    certificate: Proof
     worse: float
     false_alarm: float = FALSE_ALARM
     num_audits: int = 0
@@ -66,8 +70,15 @@ class Watch:
         """The e-process now; infinite where a float cannot hold it."""
         return math.exp(self.log_e) if self.log_e < 700 else math.inf
 
+    def seeing(self, confidence: float, *, is_correct: bool) -> Watch:
+        """The watch after one more audit, whether or not the certificate accepts the answer."""
+        is_accepted = confidence >= self.certificate.threshold
+        if isinstance(self.certificate, JointGuarantee):
+            return self.after(is_correct=is_correct or not is_accepted)
+        return self.after(is_correct=is_correct) if is_accepted else self
+
     def after(self, *, is_correct: bool) -> Watch:
-        """The watch after one more audit of an accepted ticket; unsure is not correct."""
+        """The watch after one more audit that counts; unsure is not correct."""
         wrong, right = log_factors(alpha=self.certificate.alpha, worse=self.worse)
         log_e = self.log_e + (right if is_correct else wrong)
         return replace(
@@ -80,7 +91,7 @@ class Watch:
 
 
 def watch(
-    certificate: Certificate, *, worse: float | None = None, false_alarm: float = FALSE_ALARM
+    certificate: Proof, *, worse: float | None = None, false_alarm: float = FALSE_ALARM
 ) -> Watch:
     """Begin to watch a new certificate.
 
@@ -129,7 +140,7 @@ def accepts(watched: Watch | None, key: CalibrationKey, now: datetime, confidenc
         watched: the newest for the key; None if there is none.
         key: of the answer.
         now: UTC.
-        confidence: as calibrated as the labels of the certificate were; NaN is never accepted.
+        confidence: before any calibration, as those of the labels; NaN is never accepted.
     """
     if watched is None or standing(watched, key, now) != "in_force":
         return False
