@@ -33,6 +33,7 @@ from pydantic_settings import (
 
 from weighbridge.addresses import is_loopback
 from weighbridge.errors import ConfigError
+from weighbridge.setting_errors import PREFIX, Location, error_at, not_json, problem, set_variables
 from weighbridge.setting_types import (
     BaseUrl,
     Days,
@@ -45,16 +46,6 @@ from weighbridge.setting_types import (
 )
 
 FILE_NAME = "weighbridge.toml"
-
-_Location = tuple[int | str, ...]  # as pydantic gives it
-# Below these, and below each provider, the third part of a location names a branch of a union.
-_LABELS = {("task", "categories"), ("task", "priorities")}
-
-# What pydantic says of these, nobody can do anything about.
-_PROBLEMS = {
-    "tuple_type": 'must be a list: ["a", "b"], or a [[section]] for each entry',
-    "union_tag_not_found": "needs a `kind`: openai, gemini, ollama, anthropic, systemone or local",
-}
 
 
 class _Section(BaseModel):
@@ -146,9 +137,14 @@ class GateSettings(_Section):
 
 
 class ReviewSettings(_Section):
-    """Where decisions wait for a person."""
+    """Where decisions wait for a person, who sees them, and what is promised from it."""
 
     database: str = ""  # empty: in the user's data folder
+    audit_rate: Share = 0.02  # of all tickets, drawn blindly: every guarantee rests on them
+    order: Literal["fair", "uncertainty", "oldest"] = "fair"  # in which items are handed out
+    overlap: Annotated[int, Field(ge=1, le=10)] = 1  # people who judge each item
+    audit_overlap: Annotated[int, Field(ge=1, le=10)] = 1  # the same for audits
+    certificate_validity: Days = 30 * 86_400.0
 
 
 class TelemetrySettings(_Section):
@@ -219,7 +215,7 @@ class Settings(BaseSettings):
     """The whole configuration."""
 
     model_config = SettingsConfigDict(
-        env_prefix="WEIGHBRIDGE_",
+        env_prefix=PREFIX,
         env_nested_delimiter="__",
         extra="forbid",
         frozen=True,
@@ -318,35 +314,31 @@ def load_settings(source: str | Path | Mapping[str, Any] | None = None) -> Setti
 def _validated(content: Mapping[str, Any], source: str) -> Settings:
     for key in map(str, content):
         if key.startswith("_"):  # pydantic-settings would take it for an order to itself
-            raise _unknown(source, (key,))
+            raise _unknown(content, source, (key,))
+    for variable in set_variables():
+        section, is_nested, _ = variable.upper().removeprefix(PREFIX).lower().partition("__")
+        # pydantic-settings looks for the sections that it knows, and sees no others.
+        if is_nested and section not in Settings.model_fields:
+            raise _unknown(content, variable, (section,))
     try:
         return Settings(**{str(key): value for key, value in content.items()})
-    except SettingsError as error:
-        hint = "Set single keys, such as WEIGHBRIDGE_ROUTER__DEADLINE=20s."
-        raise ConfigError("environment", "", str(error), hint) from None
+    except SettingsError:
+        raise not_json() from None
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        if first["type"] == "extra_forbidden":
-            raise _unknown(source, first["loc"]) from None
-        problem = _PROBLEMS.get(first["type"], first["msg"].removeprefix("Value error, "))
-        raise _config_error(source, first["loc"], problem) from None
+        found = error.errors(include_input=False, include_url=False)
+        # Those first: where a key is misspelt, the right one is missing.
+        unknown = (one["loc"] for one in found if one["type"] == "extra_forbidden")
+        if (location := next(unknown, None)) is not None:
+            raise _unknown(content, source, location) from None
+        raise error_at(content, source, found[0]["loc"], problem(found[0])) from None
 
 
-def _unknown(source: str, location: _Location) -> ConfigError:
-    return _config_error(source, location, "unknown key", f"The nearest is {_nearest(location)!r}.")
+def _unknown(content: Mapping[str, Any], source: str, location: Location) -> ConfigError:
+    hint = f"The nearest is {_nearest(location)!r}."
+    return error_at(content, source, location, "unknown key", hint)
 
 
-def _config_error(source: str, location: _Location, problem: str, hint: str = "") -> ConfigError:
-    """The error at a location, with the environment variable as its source if there is one."""
-    has_branch = location[:1] == ("provider",) or location[:2] in _LABELS
-    parts = location[:2] + location[3 if has_branch else 2 :]
-    keys = [str(part) for part in parts if part != "[key]"]
-    variable = "__".join(["weighbridge", *keys]).replace("__", "_", 1).upper()
-    is_from_environment = any(name.upper() == variable for name in os.environ)
-    return ConfigError(variable if is_from_environment else source, ".".join(keys), problem, hint)
-
-
-def _nearest(location: _Location) -> str:
+def _nearest(location: Location) -> str:
     """The valid key nearest to the last part of a location."""
     remote = get_args(RemoteSettings.model_fields["kind"].annotation)
     kinds: dict[str, type[BaseModel]] = {

@@ -37,6 +37,10 @@ without_evidence = "review"  # or "second_opinion": another provider must agree;
 
 [review]
 # database = "sqlite:///weighbridge.db"   # without it: in your data folder
+audit_rate = 0.02            # of all tickets a person sees blindly; what certify proves rests on it
+order = "fair"               # or "uncertainty": the most unsure first; or "oldest"
+overlap = 1                  # people who judge each item; audit_overlap for the audits
+certificate_validity = "30d"
 
 [redaction]                  # what no provider away from this machine reads; put back in answers
 enabled = false              # e-mail addresses, IBANs, payment cards, phone numbers
