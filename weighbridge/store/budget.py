@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, select, tuple_, update
-from sqlalchemy.dialects.sqlite import insert
 
 from weighbridge.errors import QueueUnavailable
 from weighbridge.store import forks
 from weighbridge.store.database import Database
+from weighbridge.store.dialect import insert_or_add, lock
 from weighbridge.store.tables import OF_TICKET, spending_table
 
 TICKETS_KEPT_DAYS: Final = 7
@@ -31,8 +31,8 @@ _row = spending_table.c
 class SharedBooks:
     """See `Books`. A thread of its own talks to the database, in the order of asking.
 
-    A reservation raises the sums in one transaction that holds the write lock from its beginning,
-    so that no other process can read in between. It needs no lease: what a killed process has
+    A reservation raises the sums in one transaction that holds a lock from its beginning, so that
+    no other process can read in between. It needs no lease: what a killed process has
     reserved is in the sum already and stays there.
 
     Args:
@@ -99,6 +99,7 @@ class SharedBooks:
         day = (self._clock() - _EPOCH).days
         try:
             with self._database.writing() as connection:
+                lock(connection, spending_table)
                 used = _used(connection, caps, day)
                 for account, cap in caps.items():
                     if used.get(account, 0) + micro_usd > cap:
@@ -115,6 +116,7 @@ class SharedBooks:
         is_theirs = and_(_is_one_of(booking.accounts), _row.day == booking.day)
         try:
             with self._database.writing() as connection:
+                lock(connection, spending_table)
                 connection.execute(
                     update(spending_table)
                     .where(is_theirs)
@@ -169,16 +171,12 @@ def _used(connection: Connection, accounts: Collection[_Account], day: int) -> d
         .where(_is_one_of(accounts), _row.day >= day)
         .group_by(_row.kind, _row.name)
     )
-    return {(kind, name): amount for kind, name, amount in rows}
+    return {(kind, name): int(amount) for kind, name, amount in rows}
 
 
 def _add(connection: Connection, accounts: Collection[_Account], day: int, micro_usd: int) -> None:
-    new = insert(spending_table)
-    total = _row.reserved_micro_usd + new.excluded.reserved_micro_usd
     connection.execute(
-        new.on_conflict_do_update(
-            index_elements=list(spending_table.primary_key), set_={"reserved_micro_usd": total}
-        ),
+        insert_or_add(connection, spending_table),
         [
             {
                 "kind": kind,

@@ -11,11 +11,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from sqlalchemy import bindparam, delete, or_, select, update
-from sqlalchemy.dialects.sqlite import insert
 
 from weighbridge.errors import QueueUnavailable
 from weighbridge.store import forks
 from weighbridge.store.database import Database
+from weighbridge.store.dialect import insert_or_replace, lock
 from weighbridge.store.tables import cached_decision_table
 
 _MOST_UNSAVED: Final = 1000  # records; while the database cannot be written, more are lost
@@ -167,6 +167,8 @@ class SharedCache:
         ]
         by_use = select(table.c.key).order_by(table.c.used_at.desc())
         with self._database.writing() as connection:
+            # Two who took the same rows in different orders would wait for each other.
+            lock(connection, table)
             if uses:
                 used = update(table).where(table.c.key == bindparam("used_key"))
                 times: list[dict[str, Any]] = [
@@ -174,16 +176,7 @@ class SharedCache:
                 ]
                 connection.execute(used.values(used_at=bindparam("used")), times)
             if rows:
-                new = insert(table)
-                connection.execute(
-                    new.on_conflict_do_update(
-                        index_elements=[table.c.key],
-                        set_={
-                            name: new.excluded[name] for name in ("record", "made_at", "used_at")
-                        },
-                    ),
-                    rows,
-                )
+                connection.execute(insert_or_replace(connection, table), rows)
             is_over = or_(
                 table.c.made_at <= now - self._max_age_us, table.c.made_at >= now + self._max_age_us
             )

@@ -25,6 +25,7 @@ from sqlalchemy import Connection, delete, insert, select
 
 from weighbridge.errors import QueueUnavailable
 from weighbridge.store.database import Database
+from weighbridge.store.dialect import lock
 from weighbridge.store.exchanger import Exchanger
 from weighbridge.store.tables import cooldown_table
 
@@ -169,6 +170,7 @@ class SharedHealth:
                 stored = _read(connection, before, now)
             if _settled(stored, unsaved, answered, now).keys() != stored.keys():
                 with self._database.writing() as connection:
+                    lock(connection, cooldown_table)
                     found = _read(connection, before, now)
                     wanted = _settled(found, unsaved, answered, now)
                     _write(connection, found, wanted)

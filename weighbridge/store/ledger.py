@@ -9,11 +9,11 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from sqlalchemy import Connection, Row, delete, select
-from sqlalchemy.dialects.sqlite import insert
 
 from weighbridge.capability import Fact, Origin, Status, believed, with_fact
 from weighbridge.errors import QueueUnavailable
 from weighbridge.store.database import Database
+from weighbridge.store.dialect import insert_or_replace, lock
 from weighbridge.store.exchanger import Exchanger
 from weighbridge.store.tables import capability_table
 
@@ -113,6 +113,7 @@ class CapabilityLedger:
         """What the database holds with the new facts; None if it cannot be written."""
         try:
             with self._database.writing() as connection:
+                lock(connection, capability_table)
                 is_over = capability_table.c.expires_at <= _microseconds(now)
                 connection.execute(delete(capability_table).where(is_over))
                 stored = _read(connection)
@@ -171,7 +172,8 @@ def _fact(row: Row[Any]) -> Fact | None:
 
 def _put(connection: Connection, key: _Key, fact: Fact) -> None:
     assert fact.checked is not None  # `with_fact` has dated it
-    content = {
+    row = {
+        **key._asdict(),
         "status": fact.status.value,
         "origin": fact.origin.value,
         "at_most": fact.limit,
@@ -182,11 +184,7 @@ def _put(connection: Connection, key: _Key, fact: Fact) -> None:
         "expires_at": None if fact.expires is None else _microseconds(fact.expires),
         "server": fact.server,
     }
-    connection.execute(
-        insert(capability_table)
-        .values(**key._asdict(), **content)
-        .on_conflict_do_update(index_elements=list(capability_table.primary_key), set_=content)
-    )
+    connection.execute(insert_or_replace(connection, capability_table), row)
 
 
 def _microseconds(time: datetime) -> int:

@@ -53,7 +53,12 @@ spending_table = Table(
     Column("spent_micro_usd", BigInteger, nullable=False),
     CheckConstraint("reserved_micro_usd >= 0 AND spent_micro_usd >= 0", name="amounts"),
 )
-Index("ix_spending_ticket", spending_table.c.day, sqlite_where=OF_TICKET)
+Index(
+    "ix_spending_ticket",
+    spending_table.c.day,
+    sqlite_where=OF_TICKET,
+    postgresql_where=OF_TICKET,
+)
 
 cached_decision_table = Table(
     "cached_decision",

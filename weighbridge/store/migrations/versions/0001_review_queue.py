@@ -41,14 +41,16 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_item")),
         sa.UniqueConstraint("dedupe_key", name=op.f("uq_item_dedupe_key")),
     )
+    not_done, leased = sa.text("state <> 'done'"), sa.text("state = 'leased'")
     op.create_index(
         "ix_item_claim",
         "item",
         [sa.text("priority DESC"), "created_at", "id"],
-        sqlite_where=sa.text("state <> 'done'"),
+        sqlite_where=not_done,
+        postgresql_where=not_done,
     )
     op.create_index(
-        "ix_item_lease", "item", ["lease_owner"], sqlite_where=sa.text("state = 'leased'")
+        "ix_item_lease", "item", ["lease_owner"], sqlite_where=leased, postgresql_where=leased
     )
     op.create_table(
         "verdict",

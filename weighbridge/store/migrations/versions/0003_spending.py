@@ -23,8 +23,9 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("name", "kind", "day", name=op.f("pk_spending")),
     )
+    of_ticket = sa.text("kind = 'ticket'")
     op.create_index(
-        "ix_spending_ticket", "spending", ["day"], sqlite_where=sa.text("kind = 'ticket'")
+        "ix_spending_ticket", "spending", ["day"], sqlite_where=of_ticket, postgresql_where=of_ticket
     )
 
 
