@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from databases import KINDS, NOT_TESTED, fresh_url, server
+
+from weighbridge.store.database import Database
+
+
+@pytest.fixture(params=KINDS)
+def database_kind(request) -> str:
+    """Whoever asks for it runs once on each kind of database."""
+    return request.param
+
+
+@pytest.fixture
+def database_url(database_kind, tmp_path) -> Iterator[str]:
+    """Of a new database; other processes may open it too."""
+    with fresh_url(database_kind, tmp_path) as url:
+        yield url
+
+
+@pytest.fixture
+def any_database(database_url) -> Iterator[Database]:
+    """A new database, waiting for locks hardly at all."""
+    with closing(Database(database_url, busy_timeout_s=0.05)) as database:
+        yield database
+
+
+@pytest.fixture
+def postgresql_url(tmp_path) -> Iterator[str]:
+    """Of a new PostgreSQL database."""
+    with fresh_url("postgresql", tmp_path) as url:
+        yield url
+
+
+@pytest.fixture
+def bare_postgresql_url() -> Iterator[str]:
+    """Of a new PostgreSQL database without any schema."""
+    with server().database() as url:
+        yield url
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    """Say loudly what a skip would say softly."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = {report.longrepr[2] for report in skipped if isinstance(report.longrepr, tuple)}
+    for reason in sorted(reason for reason in reasons if NOT_TESTED in reason):
+        terminalreporter.write_line(reason, red=True, bold=True)

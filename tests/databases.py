@@ -1,0 +1,53 @@
+"""Databases for tests: SQLite files, and PostgreSQL on one server for the whole session.
+
+A test asks for the fixture `database_url` or `any_database` (see `conftest`) and runs once on each.
+A law that wants one database for all its examples opens `fresh_url` in a fixture of its own.
+"""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from bench.postgresql_server import NotInstalled, Server
+from weighbridge.store.database import Database
+
+KINDS = ("sqlite", "postgresql")
+NOT_TESTED = "NOT TESTED: PostgreSQL, which needs "
+
+
+@contextmanager
+def fresh_url(kind: str, folder: Path) -> Iterator[str]:
+    """The URL of a new database with the current schema; a SQLite file is only made on opening.
+
+    Skips the test where no PostgreSQL server can be had.
+    """
+    if kind == "sqlite":
+        yield f"sqlite:///{folder}/weighbridge.db"
+    else:
+        with server().database(template()) as url:
+            yield url
+
+
+@cache
+def server() -> Server:
+    """The one server; started when first needed, stopped when Python ends."""
+    try:
+        started = Server()
+    except NotInstalled as missing:
+        pytest.skip(f"{NOT_TESTED}{missing}")
+    atexit.register(started.stop)
+    return started
+
+
+@cache
+def template() -> str:
+    """A database with the current schema. Copying it is much quicker than migrating."""
+    name = server().create()
+    Database(server().url(name)).close()
+    return name
