@@ -26,7 +26,8 @@ ALLOWED: dict[str, set[str]] = {
     "router": {"errors", "decision", "schemas", "providers"},
     "addresses": set(),
     "setting_types": {"addresses"},
-    "settings": {"errors", "addresses", "setting_types"},
+    "setting_errors": {"errors"},
+    "settings": {"errors", "addresses", "setting_types", "setting_errors"},
     "provider_config": {"errors", "capability", "settings", "providers"},
     "config": {
         "provider_config",

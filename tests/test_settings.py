@@ -28,7 +28,7 @@ def problem(content: dict[str, Any]) -> ConfigError:
         ({"gate": {"probabilty": 0.5}}, "gate.probabilty", "probability"),
         ({"router": {"deadlin": "5s"}}, "router.deadlin", "deadline"),
         ({"provider": [{"kind": "local", "modle": "x"}]}, "provider.0.modle", "model"),
-        ({"provider": [ENDPOINT | {"api_key": "canary"}]}, "provider.0.api_key", "api_key_env"),
+        ({"provider": [ENDPOINT | {"api_key": "canary"}]}, "provider.a.api_key", "api_key_env"),
         ({"task": {"categorys": []}}, "task.categorys", "categories"),
         ({1: {}}, "1", "telemetry"),
         ({"_env_file": "canary"}, "_env_file", ""),
@@ -211,7 +211,7 @@ def test_priority_can_be_made_required() -> None:
     [
         (
             {"provider": [ENDPOINT | {"price": {"promt": 1, "prompt": 1, "completion": 1}}]},
-            "provider.0.price.promt",
+            "provider.a.price.promt",
             "prompt",
         ),
         ({"task": {"categories": {"a": {"phrase": []}}}}, "task.categories.a.phrase", "phrases"),
@@ -246,8 +246,9 @@ def test_key_that_speaks_to_the_settings_library_is_unknown() -> None:
         ({"router": 5}, "router"),
         ({"gate": {"mass": float("nan")}}, "gate.mass"),
         ({"provider": ENDPOINT}, "provider"),
-        ({"provider": [{"name": "kindless"}]}, "provider.0"),
-        ({"provider": [ENDPOINT | {"model": ""}]}, "provider.0.model"),
+        ({"provider": [{"name": "kindless"}]}, "provider.kindless"),
+        ({"provider": [ENDPOINT, {"name": "canary key", "kind": "local"}]}, "provider.1.name"),
+        ({"provider": [ENDPOINT | {"model": ""}]}, "provider.a.model"),
         ({"task": {"fields": {"priorty": {"required": True}}}}, "task.fields.priorty"),
         ({"task": {"categories": 5}}, "task.categories"),
         ({"task": {"categories": {"a": 5}}}, "task.categories.a"),
@@ -281,7 +282,7 @@ def test_duration_is_above_zero_and_at_most_an_hour(value: Any) -> None:
 )
 def test_base_url_that_may_hold_a_secret_is_refused_and_not_repeated(url: str) -> None:
     error = problem({"provider": [ENDPOINT | {"base_url": url}]})
-    assert error.key == "provider.0.base_url"
+    assert error.key == "provider.a.base_url"
     assert "canary" not in f"{error!r} {error} {error.__cause__!r} {error.hint}"
 
 
@@ -289,7 +290,7 @@ def test_base_url_that_may_hold_a_secret_is_refused_and_not_repeated(url: str) -
 def test_key_in_the_place_of_its_variable_is_refused_and_not_repeated(variable: str) -> None:
     """The commonest way to paste a secret into the file."""
     error = problem({"provider": [ENDPOINT | {"api_key_env": variable}]})
-    assert error.key == "provider.0.api_key_env"
+    assert error.key == "provider.a.api_key_env"
     assert "canary" not in f"{error!r} {error} {error.__cause__!r} {error.hint}"
 
 
@@ -320,6 +321,82 @@ def test_section_in_the_environment_that_is_no_json_is_a_config_error(
     error = problem({})
     assert error.source == "environment"
     assert "canary" not in f"{error!r} {error} {error.__cause__!r}"
+
+
+@pytest.mark.parametrize("variable", ["WEIGHBRIDGE_ROUTR__DEADLINE", "weighbridge_routr__order"])
+def test_section_that_is_misspelt_in_the_environment_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    """Nobody looks for such a variable, so it would be a silent default."""
+    monkeypatch.setenv(variable, "canary")
+    error = problem({})
+    assert (error.source, error.problem) == (variable, "unknown key")
+    assert error.hint == "The nearest is 'router'."
+    assert "canary" not in str(error)
+
+
+@pytest.mark.parametrize("variable", ["WEIGHBRIDGE_CACHE", "WEIGHBRIDGE_PORT_80_TCP", "OTHER__A"])
+def test_variable_that_is_no_section_of_ours_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    """Kubernetes, for one, sets variables for a service of our name."""
+    monkeypatch.setenv(variable, "x")
+    load_settings({})
+
+
+def test_providers_of_the_environment_are_not_called_like_those_of_the_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("WEIGHBRIDGE_PROVIDER", '[{"kind": "local", "threads": 0}]')
+    error = problem({"provider": [ENDPOINT]})
+    assert (error.source, error.key) == ("WEIGHBRIDGE_PROVIDER", "provider.0.threads")
+
+
+def test_list_of_the_environment_that_is_no_json_is_answered_with_how_to_write_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("WEIGHBRIDGE_ROUTER__ORDER", "canary")
+    error = problem({})
+    assert "WEIGHBRIDGE_ROUTER__ORDER" in error.problem
+    assert "JSON" in error.hint
+    monkeypatch.setenv("WEIGHBRIDGE_ROUTER__ORDER", '["local"]')
+    assert load_settings({}).router.order == ("local",)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ({"provider": [ENDPOINT | {"requests_per_minute": 0}]}, "must be at least 1"),
+        ({"provider": [ENDPOINT | {"requests_per_minute": 1.5}]}, "must be a whole number"),
+        ({"provider": [ENDPOINT | {"usd_per_day": -1}]}, "must be at least 0"),
+        ({"provider": [ENDPOINT | {"usd_per_day": "$2"}]}, "must be a number"),
+        ({"provider": [ENDPOINT | {"price": 3}]}, "must be a table: { key = value }"),
+        ({"provider": [ENDPOINT | {"price": {"prompt": 1}}]}, "is missing"),
+        ({"provider": [ENDPOINT | {"kind": "opnai"}]}, "needs a `kind`: openai, gemini, "),
+        ({"provider": [ENDPOINT | {"model": ""}]}, "must not be empty"),
+        ({"provider": [ENDPOINT | {"allow_http": "never"}]}, "must be true or false"),
+        ({"provider": [ENDPOINT | {"base_url": "host:80/v1"}]}, "must begin with https:// or"),
+        ({"provider": [ENDPOINT | {"base_url": "host"}]}, "is no address such as https://"),
+        ({"provider": [ENDPOINT | {"timeout": "15 sec"}]}, "ms, s, m, h or d"),
+        ({"router": {"strategy": "cheap"}}, "must be 'configured', 'cheapest', "),
+        ({"router": {"hedge_after": 95}}, "must be less than 1"),
+        ({"gate": {"probability": 80}}, "must be at most 1"),
+        ({"task": {"instructions": 5}}, "must be a text in quotes"),
+        ({"router": []}, "must be a table: { key = value }"),
+    ],
+)
+def test_problem_says_what_to_write_in_the_words_of_the_file(
+    content: dict[str, Any], said: str
+) -> None:
+    """Nobody who writes TOML knows the classes and tags of a Python library."""
+    assert said in problem(content).problem
+
+
+def test_misspelt_key_is_told_before_the_right_one_is_missed() -> None:
+    section = {key: value for key, value in ENDPOINT.items() if key != "model"}
+    error = problem({"provider": [section | {"modle": "m"}]})
+    assert (error.key, error.hint) == ("provider.a.modle", "The nearest is 'model'.")
+    assert problem({"provider": [section]}).key == "provider.a.model"
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,9 @@ def _seconds(value: Any) -> Any:
         # Without a unit too: all that the environment can hold is text.
         match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?", str(value).strip())
         if match is None:
-            raise ValueError('a duration is a number of seconds or a text such as "20s" or "500ms"')
+            raise ValueError(
+                'a duration is a number of seconds, or a text in ms, s, m, h or d: "20s"'
+            )
         return float(match[1]) * _UNITS_S[match[2] or "s"]
     return value
 

@@ -33,7 +33,7 @@ from pydantic_settings import (
 
 from weighbridge.addresses import is_loopback
 from weighbridge.errors import ConfigError
-from weighbridge.setting_errors import PREFIX, Location, error_at, not_json, problem, set_variables
+from weighbridge.setting_errors import PREFIX, Location, error_at, in_words, not_json, set_variables
 from weighbridge.setting_types import (
     BaseUrl,
     Days,
@@ -330,7 +330,7 @@ def _validated(content: Mapping[str, Any], source: str) -> Settings:
         unknown = (one["loc"] for one in found if one["type"] == "extra_forbidden")
         if (location := next(unknown, None)) is not None:
             raise _unknown(content, source, location) from None
-        raise error_at(content, source, found[0]["loc"], problem(found[0])) from None
+        raise error_at(content, source, found[0]["loc"], in_words(found[0])) from None
 
 
 def _unknown(content: Mapping[str, Any], source: str, location: Location) -> ConfigError:
