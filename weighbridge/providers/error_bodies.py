@@ -6,11 +6,14 @@ more exact ones inside. What it says for people is kept only as far as it is the
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
+
+from pydantic_core import from_json
 
 from weighbridge.decision import Json
 
@@ -66,6 +69,10 @@ class ErrorBody:
 
 def body_json(body: bytes) -> Json:
     """The JSON of a body, whatever its content type claims; None if it is none."""
+    with contextlib.suppress(ValueError):
+        # Reads less than Python's and nothing else, in half the time; pydantic brings it along.
+        quickly: Json = from_json(body, cache_strings="keys")
+        return quickly
     try:
         value: Json = json.loads(body.decode("utf-8-sig"))
     except (ValueError, RecursionError):
