@@ -57,6 +57,21 @@ def test_alternatives_are_sorted_and_none_counts_twice():
     assert token.top == ((b"a", -0.5), ("é".encode(), -1.0), (b"b", -2.0))
 
 
+def test_alternatives_are_what_a_tuple_of_them_is():
+    """They are read when somebody looks; nobody can tell by looking."""
+    listed = [{"token": t, "logprob": n} for t, n in (("b", -2), ("a", -0.5), ("c", None), (7, -1))]
+    expected = ((b"a", -0.5), (b"b", -2.0))
+    for look in (len, list, repr, hash, bool, lambda top: top[0], lambda top: top[1:]):
+        [token] = of_content({"token": "a", "logprob": -0.5, "top_logprobs": listed})
+        assert look(token.top) == look(expected)
+    twin = of_content({"token": "a", "logprob": -0.5, "top_logprobs": listed[:2]})
+    assert [token] == list(twin)
+    assert token == TokenLogprob(token=b"a", logprob=-0.5, top=expected)
+    assert token != TokenLogprob(token=b"a", logprob=-0.5, top=expected[:1])
+    [alone] = of_content({"token": "a", "logprob": -0.5, "top_logprobs": listed[2:]})
+    assert not alone.top
+
+
 def test_the_older_shape_says_the_same():
     """Lists of equal length, and alternatives as mappings: Together, for some models."""
     older = {

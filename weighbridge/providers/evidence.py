@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
 from weighbridge.decision import FieldEvidence, Json, label
@@ -23,6 +24,7 @@ LogprobSource: TypeAlias = Literal["premask", "postmask", "unknown_mask"]
 
 MAX_DOUBT = 0.05  # share of the allowed mass that may be anybody's where `options` is given
 
+_MOST_LABELS = 10_000  # whose spellings are remembered
 _BLANKS = b" \t\n\r"
 _CLOSERS = (b'"', b"]", b"}")  # a text, array or object ends with its own last byte
 _AFTER_SCALAR = (b" ", b"\t", b"\n", b"\r", b",", b"]", b"}")  # what ends a number, true or null
@@ -71,7 +73,7 @@ def aligned(
     if place is None or chosen is None or not _spells(place.spelling, value):
         return None
     spellings = [_spellings(option) for option in options]
-    spellings[chosen].add(place.spelling)
+    spellings[chosen] |= {place.spelling}
     others = [spelling for i, known in enumerate(spellings) if i != chosen for spelling in known]
     steps = _steps(
         tokens,
@@ -167,14 +169,14 @@ def _steps(
 
     Tokens that begin before or end behind the value count whole. Empty where a number is missing.
     """
-    first = place.start + has_quotes
+    first, closer = place.start + has_quotes, place.closer
     steps: list[_Step] = []
     end = 0
     for token in tokens:
         at, end = end, end + len(token.token)
-        if at == end or end <= first or at > place.closer:
+        if at == end or end <= first or at > closer:
             continue
-        is_optional = at == place.closer and not must_close
+        is_optional = at == closer and not must_close
         if is_optional and (token.logprob is None or not token.top):
             continue
         if token.logprob is None:
@@ -184,15 +186,17 @@ def _steps(
 
 
 def _weigh(
-    steps: Sequence[_Step], place: _Place, spellings: Sequence[set[bytes]], chosen: int
+    steps: Sequence[_Step], place: _Place, spellings: Sequence[frozenset[bytes]], chosen: int
 ) -> _Tally:
     shares, path = [0.0] * len(spellings), 1.0
     certain = ambiguous = unseen = 0.0
     for at, token, probability in steps:
-        before, done = place.joined[at : place.start], place.joined[place.start : at]
-        ways = [
-            [spelling[len(done) :] for spelling in known if spelling.startswith(done)]
-            for known in spellings
+        lead, done = place.joined[at : place.start].rstrip(_BLANKS), place.joined[place.start : at]
+        ways = [  # what is left of each option's spellings
+            (i, spelling[len(done) :])
+            for i, known in enumerate(spellings)
+            for spelling in known
+            if spelling.startswith(done)
         ]
         listed = probability
         for other, logprob in token.top:
@@ -202,13 +206,14 @@ def _weigh(
             listed += other_probability
             if not other:  # a special token, such as the end of the answer
                 continue
-            said = _inside(other, before) if at <= place.start else other
+            said = _inside(other, lead) if at <= place.start else other
             if said is None:
                 continue
-            takers = [i for i, rests in enumerate(ways) if any(_goes(said, r) for r in rests)]
+            takers = {i for i, rest in ways if rest.startswith(said) or _ends(said, rest)}
             if len(takers) == 1:
-                shares[takers[0]] += path * other_probability
-                if takers == [chosen] and any(_ends(said, rest) for rest in ways[chosen]):
+                (taker,) = takers
+                shares[taker] += path * other_probability
+                if taker == chosen and any(i == chosen and _ends(said, r) for i, r in ways):
                     certain += path * other_probability
             elif takers:
                 ambiguous += path * other_probability
@@ -218,32 +223,37 @@ def _weigh(
     return _Tally(shares, certain + path, ambiguous, unseen)
 
 
-def _inside(token: bytes, before: bytes) -> bytes | None:
-    """What a token says of the value, in place of one that writes `before` ahead of it.
+def _inside(token: bytes, lead: bytes) -> bytes | None:
+    """What a token says of the value, in place of one that writes `lead` ahead of it.
 
     Nothing yet where it ends too early; None where it goes elsewhere. Blanks are free.
     """
-    lead = before.rstrip(_BLANKS)
     if token.startswith(lead):
         return token[len(lead) :].lstrip(_BLANKS)
     return b"" if lead.startswith(token.rstrip(_BLANKS)) else None
 
 
-def _goes(said: bytes, rest: bytes) -> bool:
-    """Whether a token goes the way of a spelling of which `rest` is left."""
-    return rest.startswith(said) or _ends(said, rest)
-
-
 def _ends(said: bytes, rest: bytes) -> bool:
     """Whether a token has all that is left of a spelling, and what closes it."""
-    is_closed = rest.endswith(_CLOSERS) or said[len(rest) :].startswith(_AFTER_SCALAR)
-    return said.startswith(rest) and is_closed
+    if not said.startswith(rest):
+        return False
+    return rest.endswith(_CLOSERS) or said[len(rest) :].startswith(_AFTER_SCALAR)
 
 
-def _spellings(option: Json) -> set[bytes]:
+def _spellings(option: Json) -> frozenset[bytes]:
     """How an option is commonly written: with and without escapes."""
-    written = (json.dumps(option, ensure_ascii=is_ascii) for is_ascii in (True, False))
-    return {_utf8(text) for one in written for text in (one, one.replace("/", "\\/"))}
+    # The same few labels in every answer; what is no text is rarely an option.
+    return _spellings_of_label(option) if isinstance(option, str) else _written(option)
+
+
+@lru_cache(maxsize=_MOST_LABELS)
+def _spellings_of_label(option: str) -> frozenset[bytes]:
+    return _written(option)
+
+
+def _written(option: Json) -> frozenset[bytes]:
+    texts = (json.dumps(option, ensure_ascii=is_ascii) for is_ascii in (True, False))
+    return frozenset(_utf8(text) for one in texts for text in (one, one.replace("/", "\\/")))
 
 
 def _chosen(options: Sequence[Json], value: Json) -> int | None:

@@ -216,16 +216,18 @@ class HttpProvider:
     ) -> Weighed:
         """What the log-probabilities say, or further answers; see `Provider.weigh`."""
         self._strikes = 0
-        evidence = self._aligned(task, reply, value, self._source())
-        wishes, replies = self._wishes, list[Reply | Failure]()
-        prompt, wanted = task.prompt(ticket), self._options(task, approach)
-        is_measured = bool(evidence) and self._source() != "premask"
+        source, wishes = self._source(), self._wishes
+        evidence = self._aligned(task, reply, value, source)
+        replies: list[Reply | Failure] = []
+        is_measured = bool(evidence) and source != "premask"
         if is_measured and self._chance() < wishes.mass_probe_rate:
+            prompt, wanted = task.prompt(ticket), self._options(task, approach)
             free = shown(task)
             options = replace(wanted, mode=free.mode)
             replies = [await self._reply(client, free, prompt, options, timeout_s)]
             evidence = self._measured(task, evidence, free, replies[0], value)
         elif len(evidence) < len(task.fields) and wishes.samples > 1:
+            prompt, wanted = task.prompt(ticket), self._options(task, approach)
             warm = [
                 replace(wanted, num_alternatives=None, temperature=_SAMPLING, seed=seed)
                 if wanted.temperature is not None
@@ -233,7 +235,7 @@ class HttpProvider:
                 for seed in range(1, wishes.samples)
             ]
             asked = (self._reply(client, approach, prompt, each, timeout_s) for each in warm)
-            replies = await asyncio.gather(*asked)
+            replies = list(await asyncio.gather(*asked))
             answer = approach.schema.reverse(value)
             others = [answer_in(each, approach.schema, task) for each in replies]
             evidence = {**agreement(task, answer, others), **evidence}

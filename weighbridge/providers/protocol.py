@@ -6,7 +6,7 @@ no I/O. A provider is a configured endpoint with an adapter, or the local engine
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, Protocol, TypeAlias
@@ -102,7 +102,7 @@ class TokenLogprob:
 
     token: bytes
     logprob: float | None
-    top: tuple[tuple[bytes, float], ...] = ()
+    top: Sequence[tuple[bytes, float]] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,9 @@ Nothing here becomes a probability: stand-ins for "unknown" would look like very
 from __future__ import annotations
 
 import bisect
-import contextlib
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import overload
 
 from weighbridge.decision import Json
 from weighbridge.providers.protocol import TokenLogprob
@@ -88,30 +88,80 @@ def _token(entry: Json) -> TokenLogprob | None:
     spelled = _spelled(entry)
     if spelled is None or not isinstance(entry, dict):
         return None
-    alternatives = entry.get("top_logprobs")
-    best: dict[bytes, float] = {}
-    for other in alternatives if isinstance(alternatives, list) else []:
-        if (read := _spelled(other)) and read[1] is not None:
-            # A token that is listed twice is one token: its mass must not count twice.
-            best[read[0]] = max(read[1], best.get(read[0], read[1]))
+    listed = entry.get("top_logprobs")
     return TokenLogprob(
         token=spelled[0],
         logprob=spelled[1],
-        top=tuple(sorted(best.items(), key=lambda item: -item[1])),
+        top=_Alternatives(listed) if isinstance(listed, list) and listed else (),
     )
+
+
+class _Alternatives(Sequence[tuple[bytes, float]]):
+    """The alternatives of one token, the likeliest first; equal to a tuple of the same.
+
+    Read when somebody looks at them: twenty stand beside each token, and few tokens matter.
+    """
+
+    __slots__ = ("_listed", "_read")
+
+    def __init__(self, listed: list[Json]) -> None:
+        self._listed = listed
+        self._read: tuple[tuple[bytes, float], ...] | None = None
+
+    def _all(self) -> tuple[tuple[bytes, float], ...]:
+        if self._read is None:
+            best: dict[bytes, float] = {}
+            for other in self._listed:
+                if (read := _spelled(other)) and read[1] is not None:
+                    # A token that is listed twice is one token: its mass must not count twice.
+                    best[read[0]] = max(read[1], best.get(read[0], read[1]))
+            self._read = tuple(sorted(best.items(), key=lambda item: -item[1]))
+        return self._read
+
+    @overload
+    def __getitem__(self, at: int) -> tuple[bytes, float]: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[tuple[bytes, float]]: ...
+
+    def __getitem__(self, at: int | slice) -> tuple[bytes, float] | Sequence[tuple[bytes, float]]:
+        return self._all()[at]
+
+    def __iter__(self) -> Iterator[tuple[bytes, float]]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def __eq__(self, other: object) -> bool:
+        return self._all() == (other._all() if isinstance(other, _Alternatives) else other)
+
+    def __hash__(self) -> int:
+        return hash(self._all())
+
+    def __repr__(self) -> str:
+        return repr(self._all())
 
 
 def _spelled(entry: Json) -> tuple[bytes, float | None] | None:
     """Bytes and logprob of one entry; None if it is no token."""
     if not isinstance(entry, dict) or not isinstance(token := entry.get("token"), str):
         return None
-    spelling = token.encode("utf-8", "surrogatepass")
     octets = entry.get("bytes")
     # Part of a character has no text of its own: there, only `bytes` tells what it is.
-    if isinstance(octets, list) and set(map(type, octets)) <= {int}:
-        with contextlib.suppress(ValueError):  # no bytes after all
-            spelling = bytes(octets)  # type: ignore[arg-type]  # just seen
+    spelling = _joined(octets) if isinstance(octets, list) else None
+    if spelling is None:
+        spelling = token.encode("utf-8", "surrogatepass")
     return spelling, _logprob(entry.get("logprob"))
+
+
+def _joined(octets: list[Json]) -> bytes | None:
+    if not set(map(type, octets)) <= {int}:
+        return None
+    try:
+        return bytes(octets)  # type: ignore[arg-type]  # just seen
+    except ValueError:  # no bytes after all
+        return None
 
 
 def _logprob(value: Json) -> float | None:
