@@ -85,12 +85,15 @@ def test_check_tells_reachable_refused_and_down_apart(cli, configured, vllm, nob
         "good": "reachable",
         "wrong-key": "refused",
         "off": "down",
-        "no-key": "down",
+        "no-key": "not_ready",
     }
-    assert "MISSING is not set" in ran.lines[3]["detail"]
+    told = "api_key_env: the environment variable MISSING is not set"
+    assert ran.lines[3]["detail"] == told
     assert vllm.asked == []
     table = cli("providers", "check").out
-    assert all(word in table for word in ("good", "reachable", "the key is not taken", "connect"))
+    words = ("good", "reachable", "the key is not taken", "connect", "not ready")
+    assert all(word in table for word in words)
+    assert "left alone" not in table
 
 
 def test_check_ends_with_failure_if_nobody_can_be_reached(cli, configured, vllm, nobody):
@@ -101,7 +104,7 @@ def test_check_ends_with_failure_if_nobody_can_be_reached(cli, configured, vllm,
 
 
 def test_check_shows_who_is_left_alone_until_they_answer(cli, home, configured, vllm, nobody):
-    """As the routers that share their health know it; whoever is reached is asked again."""
+    """As the routers that share their health know it; who was disabled and is reached is free."""
     configured(
         section("good", vllm.url, profile="vllm"),
         section("off", nobody, profile="vllm"),
@@ -118,6 +121,68 @@ def test_check_shows_who_is_left_alone_until_they_answer(cli, home, configured, 
     assert left_alone["off"].startswith("disabled, ")
     with open_health(settings) as health:
         assert [entry.identity for entry in health.entries()] == identities[1:]
+    assert "left alone" in cli("providers", "check").out
+
+
+def test_check_ends_no_wait_that_a_provider_asked_for(cli, home, configured, vllm):
+    """What a check asks is free, and mostly answered in spite of a rate limit."""
+    configured(section("busy", vllm.url, profile="vllm"), "[router]\nshare_health = true\n")
+    settings = load_settings(home / "weighbridge.toml")
+    (identity,) = [build_provider(one, MemoryLedger()).identity for one in settings.provider]
+    with open_health(settings) as health:
+        health.told(identity, 60.0, "cooling")
+    (line,) = cli("providers", "check", "--json").lines
+    assert line["reach"] == "reachable"
+    assert line["left_alone"].startswith("cooling, ")
+    with open_health(settings) as health:
+        assert [entry.identity for entry in health.entries()] == [identity]
+
+
+@pytest.mark.parametrize(
+    ("sections", "state"),
+    [
+        ([section("one", "https://api.groq.com/openai/v1")], "ready"),
+        (
+            [section("one", "https://api.groq.com/openai/v1", key="MISSING")],
+            "api_key_env: the environment variable MISSING is not set",
+        ),
+        (
+            ['[[provider]]\nname = "one"\nkind = "gemini"\nmodel = "m"\n'],
+            "ready, but names no key: api_key_env is missing",
+        ),
+        (['[[provider]]\nname = "one"\nkind = "ollama"\nmodel = "m"\n'], "base_url: is missing"),
+        (['[[provider]]\nname = "one"\nkind = "openai"\nmodel = "m"\n'], "api.openai.com/v1"),
+        (
+            [section("one", "http://127.0.0.1:1/v1"), "usd_per_day = 1\n"],
+            "not asked: no price is known, and a budget is set",
+        ),
+        (
+            [section("one", "http://127.0.0.1:1/v1"), "[budget]\nusd_per_ticket = 1\n"],
+            "not asked: no price is known, and a budget is set",
+        ),
+        (
+            [
+                section("one", "http://127.0.0.1:1/v1"),
+                "price = { prompt = 0, completion = 0 }\n[budget]\nusd_per_day = 1\n",
+            ],
+            "ready",
+        ),
+    ],
+)
+def test_list_says_what_keeps_a_provider_from_being_asked(cli, configured, sections, state):
+    """Before the first ticket finds it out, and without calling anybody."""
+    configured(*sections)
+    (line,) = cli("providers", "list", "--json").lines
+    assert state in line["state"]
+    assert (state == "ready") == (line["state"] == "ready")
+    table = cli("providers", "list").out
+    assert "this machine" not in table
+    assert "[[provider]]" not in table
+
+
+def test_local_engine_is_listed_as_on_this_machine(cli, home):
+    (home / "weighbridge.toml").write_text('[[provider]]\nname = "off"\nkind = "local"\n')
+    assert "this machine" in cli("providers", "list").out
 
 
 @pytest.mark.parametrize(
@@ -245,7 +310,7 @@ def test_local_engine_is_checked_here_and_never_probed(cli, home, monkeypatch):
     (home / "weighbridge.toml").write_text('[[provider]]\nname = "off"\nkind = "local"\n')
     checked = cli("providers", "check", "--json")
     assert checked.code == 1
-    assert checked.lines[0]["reach"] == "down"
+    assert checked.lines[0]["reach"] == "not_ready"
     assert cli("providers", "probe").code == 2
     assert cli("providers", "list", "--capabilities").code == 0
 

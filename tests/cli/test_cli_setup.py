@@ -73,6 +73,21 @@ def test_what_init_writes_loads(cli, home, alone, monkeypatch):
     assert CANARY not in (home / "new.toml").read_text() + ran.err
 
 
+def test_init_tells_what_it_looked_for_and_what_comes_next(cli, home, alone, stub, monkeypatch):
+    """Nobody should have to guess the name of a variable or the port of a server."""
+    monkeypatch.setenv("GROQ_API_KEY", CANARY)
+    monkeypatch.setenv("WEIGHBRIDGE_CACHE", str(home / "no models"))
+    server = init._Endpoint(name="mine", base_url=stub.url, models=init._LISTED)
+    monkeypatch.setattr(init, "_ENDPOINTS", (*init._ENDPOINTS, server))
+    lines = cli("init", "my file.toml").err.splitlines()
+    assert "openai: OPENAI_API_KEY is not set" in lines
+    assert "groq: GROQ_API_KEY is set" in lines
+    assert f"mine: nobody at {stub.url}" in lines
+    (offline,) = [line for line in lines if line.startswith("offline: ")]
+    assert "weighbridge model pull" in offline or "pip install 'weighbridge[local]'" in offline
+    assert lines[-1].endswith("weighbridge providers check --config 'my file.toml'")
+
+
 def test_init_never_overwrites_unasked(cli, home, alone):
     before = (home / "weighbridge.toml").read_text()
     refused = cli("init")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -82,6 +83,12 @@ def test_column_that_is_empty_is_left_out() -> None:
     local = Attempt(provider="offline", model="smollm2-135m", seconds=0.16, mode="native")
     header = shown(local).splitlines()[2].split()
     assert header == ["#", "provider", "model", "mode", "outcome", "seconds"]
+
+
+def test_wait_that_would_be_shown_as_none_is_left_out() -> None:
+    """A place within the limits is looked for in microseconds, and that is no wait."""
+    assert "waited" not in shown(replace(BUSY, waited_s=0.0049))
+    assert "0.01" in shown(replace(BUSY, waited_s=0.0051))
 
 
 def test_narrow_terminal_gets_a_list_with_the_same() -> None:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from weighbridge.capability import NOTHING_KNOWN, Fact, Feature, Origin, Status
-from weighbridge.cli.output import harmless, stderr, stdout
+from weighbridge.cli.output import harmless, plain_table, stderr, stdout
 from weighbridge.decision import Json
 
 if TYPE_CHECKING:
@@ -129,9 +129,7 @@ def print_probe(result: ProbeResult) -> None:
     cost = f": {result.num_calls} calls, {result.num_tokens} tokens" if result.num_calls else ""
     console.print(f"{result.name} ({model}){cost}")
     if result.facts:
-        table = Table(header_style="bold", pad_edge=False)
-        for title in ("feature", "found", "the table says", ""):
-            table.add_column(title, overflow="fold")
+        table = plain_table("feature", "found", "the table says", "news")
         for feature, fact in result.facts.items():
             found, said = fact_words(feature, fact), _said(result, feature)
             table.add_row(feature_name(feature), found, said, _mark(result, feature))
@@ -163,10 +161,7 @@ def probe_json(result: ProbeResult) -> dict[str, Json]:
 
 
 def _matrix(facts: Mapping[str, Mapping[str, Fact]]) -> Table:
-    table = Table(header_style="bold", pad_edge=False)
-    table.add_column("feature")
-    for name in facts:
-        table.add_column(harmless(name), overflow="fold")
+    table = plain_table("feature", *map(harmless, facts))
     for feature in _features(list(facts.values())):
         cells = [_cell(feature, known.get(feature, NOTHING_KNOWN)) for known in facts.values()]
         table.add_row(feature_name(feature), *cells)
@@ -180,7 +175,9 @@ def _features(facts: Sequence[Mapping[str, Fact]]) -> list[str]:
 
 
 def _cell(feature: str, fact: Fact) -> str:
-    return f"{fact_words(feature, fact)}\n{origin_words(fact)}"
+    """What is known, and who says so; that nothing is known needs nobody to say it."""
+    words = fact_words(feature, fact)
+    return words if fact.status is Status.UNKNOWN else f"{words}\n{origin_words(fact)}"
 
 
 def _said(result: ProbeResult, feature: str) -> str:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import httpx
 
 from weighbridge.capability import Fact, Ledger
-from weighbridge.errors import WeighbridgeError
+from weighbridge.errors import ConfigError, KeyMissing, WeighbridgeError
 from weighbridge.provider_config import build_provider, endpoint, read_key
 from weighbridge.providers.adapters import adapter_for
 from weighbridge.providers.checking import Checked, Reach, check
@@ -34,13 +34,13 @@ class Reached:
 
     Args:
         name: the configured name.
-        reach: how far one got.
+        reach: how far one got; None if it was not asked, since something is missing on this side.
         seconds: how long it took.
         detail: why not further.
     """
 
     name: str
-    reach: Reach
+    reach: Reach | None
     seconds: float
     detail: str
 
@@ -68,6 +68,19 @@ class ProbeResult:
     num_calls: int = 0
     num_tokens: int = 0
     failure: str = ""
+
+
+def trouble(error: WeighbridgeError) -> str:
+    """Why a provider cannot be asked at all, for a line that names the provider already.
+
+    >>> trouble(KeyMissing("[[provider]] a", "api_key_env", "A_KEY is not set", "Set A_KEY."))
+    'api_key_env: A_KEY is not set'
+    """
+    if not isinstance(error, ConfigError):
+        return f"{error}. {error.hint}".removesuffix(" ")
+    told = f"{error.key}: {error.problem}"
+    # What to do about a key that is not set is plain.
+    return told if isinstance(error, KeyMissing) else f"{told}. {error.hint}".removesuffix(" ")
 
 
 async def check_all(chosen: Sequence[RemoteSettings | LocalSettings]) -> list[Reached]:
@@ -99,7 +112,7 @@ async def probe_all(
                 profile, base_url = _place(one)
                 sending = _sending(client, one, profile, base_url)
             except WeighbridgeError as error:
-                result.failure = str(error)
+                result.failure = trouble(error)
                 continue
             await _probe(one, profile, base_url, sending, ledger, result, progressed)
 
@@ -143,16 +156,14 @@ async def _probe(
 
 async def _timed(client: httpx.AsyncClient, chosen: RemoteSettings | LocalSettings) -> Reached:
     start = time.monotonic()
+    reach: Reach | None
     try:
         checked = await _checked(client, chosen)
+        reach, detail = checked.reach, checked.detail
     except WeighbridgeError as error:
-        checked = Checked(reach=Reach.DOWN, detail=f"{error}. {error.hint}".removesuffix(" "))
-    return Reached(
-        name=chosen.name,
-        reach=checked.reach,
-        seconds=time.monotonic() - start,
-        detail=checked.detail,
-    )
+        reach, detail = None, trouble(error)
+    seconds = time.monotonic() - start
+    return Reached(name=chosen.name, reach=reach, seconds=seconds, detail=detail)
 
 
 async def _checked(client: httpx.AsyncClient, chosen: RemoteSettings | LocalSettings) -> Checked:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from weighbridge.cli.output import stderr, usage
-from weighbridge.settings import FILE_NAME
+from weighbridge.cli.output import harmless, stderr, usage
+from weighbridge.errors import WeighbridgeError
+from weighbridge.settings import FILE_NAME, LocalSettings
 
 _PROBE_S = 0.5
 
@@ -33,7 +35,9 @@ deadline = "30s"             # for one ticket, over all retries and providers
 probability = 0.8            # of the chosen option
 support = 0.5                # nearness of the ticket to any label (label prior)
 mass = 0.5                   # raw probability on all options (language model alone)
-without_evidence = "review"  # or "second_opinion": another provider must agree; or "accept"
+# What becomes of answers without numbers that can be weighed, as those of most hosted models:
+# a person looks at each; or "second_opinion": another provider must agree; or "accept": trust them.
+without_evidence = "review"
 
 [review]
 # database = "sqlite:///weighbridge.db"   # without it: in your data folder
@@ -135,19 +139,48 @@ def init(
     """
     if path.exists() and not force:
         usage(f"{path} exists; --force overwrites it")
+    if not path.parent.is_dir():
+        usage(f"{path} cannot be written: there is no such folder")
     found = []
     for endpoint in _ENDPOINTS:
         model = _found(endpoint)
-        stderr().print(f"{endpoint.name}: {'found' if model else 'not found'}")
+        stderr().print(f"{endpoint.name}: {_told(endpoint, model)}", style=None if model else "dim")
         if model:
             found.append((endpoint, model))
+    stderr().print(f"offline: {_offline()}")
     providers = "".join(_section(endpoint, model) for endpoint, model in found)
     order = ", ".join(f'"{name}"' for name in [*(e.name for e, _ in found), "offline"])
     try:
         path.write_text(_TEMPLATE.format(providers=providers, order=order), "utf-8")
     except OSError as error:
         usage(f"{path} cannot be written: {error.strerror}")
-    stderr().print(f"wrote {path}")
+    option = "" if path == Path(FILE_NAME) else f" --config {shlex.quote(str(path))}"
+    stderr().print(f"Wrote {path}. See who can be reached:  weighbridge providers check{option}")
+
+
+def _told(endpoint: _Endpoint, model: str | None) -> str:
+    """What was looked for, and what was found."""
+    if endpoint.key_env is not None:
+        return f"{endpoint.key_env} is {'set' if model else 'not set'}"
+    if model is None:
+        return f"nobody at {endpoint.base_url}"
+    return harmless(f"{model} at {endpoint.base_url}", limit=100)
+
+
+def _offline() -> str:
+    """Whether the local engine could answer; the file names it in any case."""
+    from weighbridge.cli.endpoints import trouble
+    from weighbridge.provider_config import build_provider
+    from weighbridge.providers.ledger import MemoryLedger
+    from weighbridge.providers.local import LocalProvider
+
+    provider = build_provider(LocalSettings(kind="local"), MemoryLedger())
+    assert isinstance(provider, LocalProvider)
+    try:
+        provider.check()
+    except WeighbridgeError as error:
+        return trouble(error)
+    return "ready on this machine"
 
 
 def _found(endpoint: _Endpoint) -> str | None:

@@ -8,7 +8,9 @@ import unicodedata
 from typing import NoReturn
 
 import typer
+from rich import box
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from weighbridge.decision import Json
@@ -25,6 +27,14 @@ def stdout() -> Console:
 def stderr() -> Console:
     """Where progress, notes and errors go."""
     return Console(stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True)
+
+
+def plain_table(*titles: str) -> Table:
+    """A table as all commands draw it: a line below the titles, nothing around."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for title in titles:
+        table.add_column(title, overflow="fold")
+    return table
 
 
 def print_json(value: Json) -> None:

@@ -6,11 +6,11 @@ import asyncio
 import difflib
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, TypeGuard
+from typing import TYPE_CHECKING, Annotated, Final, TypeGuard
+from urllib.parse import urlsplit
 
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from weighbridge.capability import Fact
 from weighbridge.cli.capabilities import fact_json, print_matrix, print_probe, probe_json
@@ -19,6 +19,7 @@ from weighbridge.cli.output import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
     harmless,
+    plain_table,
     print_json,
     stderr,
     stdout,
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from weighbridge.cli.endpoints import ProbeResult
 
 app = typer.Typer(help="Providers.", no_args_is_help=True)
+
+NOT_READY: Final = "not_ready"  # not asked: a key, a package or a model is missing here
 
 NamesArgument = Annotated[
     list[str] | None, typer.Argument(help="Configured names; without any, all of them.")
@@ -51,25 +54,24 @@ def list_providers(
     if capabilities:
         _list_capabilities(settings, as_json=as_json)
         return
-    if as_json:
-        for provider in settings.asked:
+    table = plain_table("name", "kind", "model", "endpoint", "state")
+    for provider in settings.asked:
+        place, state = _endpoint(provider), _state(provider, settings)
+        if as_json:
             print_json(
                 {
                     "name": provider.name,
                     "kind": provider.kind,
                     "model": provider.model,
-                    "endpoint": _endpoint(provider),
-                    "state": _state(provider),
+                    "endpoint": place,
+                    "state": state,
                 }
             )
-        return
-    table = Table(header_style="bold", pad_edge=False)
-    for title in ("name", "kind", "model", "endpoint", "state"):
-        table.add_column(title)
-    for provider in settings.asked:
-        place = _endpoint(provider) or "this machine"
-        table.add_row(provider.name, provider.kind, provider.model, place, _state(provider))
-    stdout().print(table)
+        if place is None:
+            place = "this machine" if isinstance(provider, LocalSettings) else ""
+        table.add_row(provider.name, provider.kind, harmless(provider.model), place, state)
+    if not as_json:
+        stdout().print(table)
 
 
 @app.command()
@@ -78,7 +80,7 @@ def check(
 ) -> None:
     """See whether providers can be reached with their keys, by requests that cost nothing.
 
-    Ends with 1 if none can.
+    `not ready`: something is missing on this side, and nobody was asked. Ends with 1 if none can.
     """
     from weighbridge.cli.endpoints import check_all
     from weighbridge.providers.checking import Reach
@@ -90,24 +92,24 @@ def check(
         found = asyncio.run(check_all(chosen))
     reached = {one.name for one in found if one.reach is Reach.REACHABLE}
     left_alone = _left_alone(settings, chosen, reached, began)
-    table = Table(header_style="bold", pad_edge=False)
-    for title in ("name", "reach", "seconds", "left alone", "detail"):
-        table.add_column(title, overflow="fold")
+    is_shared = settings.router.share_health
+    titles = "name", "reach", "seconds", *(["left alone"] if is_shared else []), "detail"
+    table = plain_table(*titles)
     for one in found:
+        reach = NOT_READY if one.reach is None else one.reach.value
+        waiting = left_alone.get(one.name)
         if as_json:
             print_json(
                 {
                     "name": one.name,
-                    "reach": one.reach.value,
+                    "reach": reach,
                     "seconds": round(one.seconds, 3),
-                    "left_alone": left_alone.get(one.name),
+                    "left_alone": waiting,
                     "detail": one.detail,
                 }
             )
-        waiting = left_alone.get(one.name, "")
-        table.add_row(
-            one.name, one.reach.value, f"{one.seconds:.2f}", waiting, harmless(one.detail)
-        )
+        cells = [one.name, reach.replace("_", " "), f"{one.seconds:.2f}"]
+        table.add_row(*cells, *([waiting or ""] if is_shared else []), harmless(one.detail))
     if not as_json:
         stdout().print(table)
     if not reached:
@@ -151,7 +153,11 @@ def _left_alone(
     reached: set[str],
     began: float,
 ) -> dict[str, str]:
-    """Who is left alone by the routers that share their health; whoever was reached no more."""
+    """Who is left alone by the routers that share their health.
+
+    Who was disabled and is reached now is asked again: a person has seen to it. A wait that it
+    asked for stays, for what was asked here was for free, and says nothing of a limit.
+    """
     from weighbridge.config import open_health
     from weighbridge.provider_config import build_provider
     from weighbridge.providers.ledger import MemoryLedger
@@ -165,10 +171,10 @@ def _left_alone(
                 identity = build_provider(one, MemoryLedger()).identity
             except WeighbridgeError:
                 continue
-            if one.name in reached:
-                health.recovered(identity, began)
             entries = [entry for entry in health.entries() if entry.identity == identity]
-            if entries:
+            if one.name in reached and any(entry.kind == "disabled" for entry in entries):
+                health.recovered(identity, began)
+            elif entries:
                 longest = max(entries, key=lambda entry: entry.left_s)
                 found[one.name] = f"{longest.kind}, {longest.left_s:.0f} s left"
     return found
@@ -245,8 +251,9 @@ def _endpoint(chosen: RemoteSettings | LocalSettings) -> str | None:
         return chosen.base_url
 
 
-def _state(chosen: RemoteSettings | LocalSettings) -> str:
+def _state(chosen: RemoteSettings | LocalSettings, settings: Settings) -> str:
     """Whether what the provider needs on this machine is there."""
+    from weighbridge.cli.endpoints import trouble
     from weighbridge.provider_config import build_provider
     from weighbridge.providers.ledger import MemoryLedger
     from weighbridge.providers.local import LocalProvider
@@ -256,5 +263,22 @@ def _state(chosen: RemoteSettings | LocalSettings) -> str:
         if isinstance(provider, LocalProvider):
             provider.check()
     except WeighbridgeError as error:
-        return f"{error}. {error.hint}".removesuffix(" ")
+        return trouble(error)
+    if isinstance(chosen, LocalSettings):
+        return "ready"
+    budget = settings.budget
+    caps = {budget.usd_per_day, budget.usd_per_ticket, chosen.usd_per_day}
+    if caps != {None} and provider.cost_usd(1, 1) is None:
+        return "not asked: no price is known, and a budget is set"
+    if chosen.api_key_env is None and chosen.api_key_file is None and _is_hosted(chosen):
+        return "ready, but names no key: api_key_env is missing"
     return "ready"
+
+
+def _is_hosted(chosen: RemoteSettings) -> bool:
+    """Whether it is found at a vendor's own address, where nobody is served without a key."""
+    from weighbridge.provider_config import endpoint
+
+    profile, base_url = endpoint(chosen)
+    vendor, here = urlsplit(profile.base_url), urlsplit(base_url)
+    return vendor.scheme == "https" and vendor.hostname == here.hostname

@@ -20,7 +20,7 @@ WORDS: Final[Mapping[FailureKind, str]] = {
     FailureKind.RATE_LIMIT: "rate limited",
     FailureKind.QUOTA: "quota used up",
     FailureKind.CREDENTIAL: "key not accepted",
-    FailureKind.MODEL_GONE: "no such model",
+    FailureKind.MODEL_GONE: "no such model or path",
     FailureKind.CAPABILITY: "lacks a feature",
     FailureKind.CALLER_FAULT: "request not accepted",
     FailureKind.TOO_LONG: "ticket too long for it",
@@ -40,6 +40,7 @@ WORDS: Final[Mapping[FailureKind, str]] = {
 _RIGHT = frozenset({"#", "status", "seconds", "waited", "tokens", "cost"})
 _MOST_SHOWN = 40
 _ANY_WIDTH = 100_000
+_ANY_WAIT_S = 0.005  # what is shorter is no wait, and would be shown as none
 
 
 def print_trails(console: Console, decisions: Iterable[Decision]) -> None:
@@ -114,7 +115,7 @@ def _cells(attempt: Attempt) -> dict[str, str]:
         "outcome": outcome(attempt),
         "status": "" if attempt.status is None else str(attempt.status),
         "seconds": f"{attempt.seconds:.2f}" if attempt.seconds else "",
-        "waited": f"{attempt.waited_s:.2f}" if attempt.waited_s else "",
+        "waited": f"{attempt.waited_s:.2f}" if attempt.waited_s >= _ANY_WAIT_S else "",
         "tokens": _tokens(attempt.prompt_tokens, attempt.completion_tokens),
         "cost": "" if attempt.cost_usd is None else dollars(attempt.cost_usd),
     }

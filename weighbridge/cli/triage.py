@@ -30,10 +30,11 @@ from weighbridge.cli.output import (
     usage,
 )
 from weighbridge.cli.trail import print_trails
-from weighbridge.decision import Decision, FieldEvidence, label
+from weighbridge.decision import Decision, FieldEvidence, Reason, label
 from weighbridge.errors import TicketInvalid
 from weighbridge.schemas.ticket import Ticket
 
+_UNWEIGHED = frozenset({Reason.UNCALIBRATED, Reason.NO_EVIDENCE})
 _FIRST_BYTES = b'{"ticket_id": '  # of every line that we write
 
 
@@ -99,7 +100,7 @@ def triage(
         stdout().print(_table(decisions))
         if trail:
             print_trails(stdout(), decisions)
-        _summarise(decisions, config)
+        _summarise(decisions, config, has_trail=trail)
     if invalid:
         raise typer.Exit(EXIT_FAILED)
 
@@ -132,7 +133,9 @@ def _not_done(tickets: list[Ticket], done: Counter[str]) -> list[Ticket]:
 def _watched(decisions: Iterator[Decision], total: int) -> Iterator[Decision]:
     """The same, with a progress bar on a terminal."""
     columns = (TextColumn("triage"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=stderr(), transient=True, disable=total < 2) as progress:
+    console = stderr()
+    is_off = total < 2 or not console.is_terminal  # elsewhere it would leave an empty line
+    with Progress(*columns, console=console, transient=True, disable=is_off) as progress:
         task = progress.add_task("triage", total=total)
         for decision in decisions:
             progress.advance(task)
@@ -203,13 +206,22 @@ def _share(value: float) -> str:
     return f"{value:.0e}".replace("e-0", "e-")
 
 
-def _summarise(decisions: list[Decision], config: Path | None) -> None:
+def _summarise(decisions: list[Decision], config: Path | None, *, has_trail: bool) -> None:
     waiting = [d for d in decisions if d.status == "review"]
     console = stderr()
     console.print(
         f"{len(decisions) - len(waiting)} accepted (uncertified), "
         f"{len(waiting)} wait for a person; what stands in brackets is not to be acted on.",
     )
+    unanswered = sum(Reason.NO_ANSWER in d.reasons for d in waiting)
+    unweighed = sum(not _UNWEIGHED.isdisjoint(d.reasons) for d in waiting)
+    if unanswered and not has_trail:
+        console.print(f"{unanswered} got no answer; --trail shows why.")
+    if unweighed:
+        console.print(
+            f"{unweighed} have an answer without numbers that can be weighed; "
+            "[gate] without_evidence says what becomes of those.",
+        )
     if waiting:
         option = f" --config {shlex.quote(str(config))}" if config is not None else ""
         console.print(f"Review them:  weighbridge review next{option}")
