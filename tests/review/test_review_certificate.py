@@ -16,8 +16,10 @@ from weighbridge.review.certificate import (
     Walk,
     certify,
     delta_of_round,
+    most_errors,
     plan,
     sample_size,
+    walked,
 )
 from weighbridge.review.intervals import binomial_tail, clopper_pearson_upper
 from weighbridge.review.labels import Labels, NotYet
@@ -378,3 +380,28 @@ def test_check_values_of_the_bisection_that_pays_for_every_step():
     assert 0.05 / math.ceil(math.log2(500)) == pytest.approx(0.0055556, abs=5e-8)
     assert clopper_pearson_upper(2, 330, 0.1) == pytest.approx(0.016047, abs=5e-7)
     assert clopper_pearson_upper(2, 330, 0.1 / 9) == pytest.approx(0.024830, abs=5e-7)
+
+
+@given(st.integers(0, 400), open_shares, open_shares)
+def test_most_errors_pass_and_one_more_does_not(num_labels, alpha, delta):
+    """What is said before any outcome is looked at is what the test then says."""
+    most = most_errors(num_labels, alpha=alpha, delta=delta)
+    assert -1 <= most <= num_labels
+    assert most == -1 or binomial_tail(most, num_labels, alpha) <= delta
+    assert most == num_labels or binomial_tail(most + 1, num_labels, alpha) > delta
+
+
+@given(many_labels, open_shares, open_shares)
+def test_walk_ends_with_its_first_failure(some, alpha, delta):
+    """All tests but the last passed; the certified threshold is the last that did."""
+    walk = plan(some.confidences, num_labels=len(some), alpha=alpha, delta=delta)
+    tested = walked(some, walk)
+    passed = [test.p_value <= delta for test in tested]
+    assert all(passed[:-1])
+    assert len(tested) == len(walk.thresholds) or not passed[-1]
+    found = certified(some, walk)
+    if isinstance(found, Certificate):
+        assert found.tested == tested
+        assert found.threshold == tested[sum(passed) - 1].threshold
+    else:
+        assert passed == [False]

@@ -173,15 +173,8 @@ def certify(
     """
     if expires_at.tzinfo is None:
         raise ValueError("want expires_at with a time zone")
-    tested: list[Tested] = []
-    passed = 0
-    for threshold, (num_accepted, num_errors) in zip(
-        walk.thresholds, labels.tallies(walk.thresholds), strict=True
-    ):
-        tested.append(_test(walk, threshold, num_accepted, num_errors))
-        if tested[-1].p_value > walk.delta:
-            break
-        passed += 1
+    tested = walked(labels, walk)
+    passed = sum(test.p_value <= walk.delta for test in tested)
     if not passed:
         return _not_certifiable(walk, tested[0])
     return Certificate(
@@ -191,9 +184,44 @@ def certify(
         threshold=walk.thresholds[passed - 1],
         coverage=walk.coverage[passed - 1],
         num_labels=len(labels),
-        tested=tuple(tested),
+        tested=tested,
         expires_at=expires_at,
     )
+
+
+def walked(labels: Labels, walk: Walk) -> tuple[Tested, ...]:
+    """The tests in their order, up to the first that fails.
+
+    Args:
+        labels: as for `certify`.
+        walk: planned without them.
+    """
+    tested: list[Tested] = []
+    for threshold, (num_accepted, num_errors) in zip(
+        walk.thresholds, labels.tallies(walk.thresholds), strict=True
+    ):
+        tested.append(_test(walk, threshold, num_accepted, num_errors))
+        if tested[-1].p_value > walk.delta:
+            break
+    return tuple(tested)
+
+
+def most_errors(num_labels: int, *, alpha: float, delta: float) -> int:
+    """How many errors among accepted labels still certify alpha; -1 where not even none does.
+
+    Raises:
+        ValueError: alpha or delta outside 0 to 1, or a negative number of labels.
+    """
+    check_open_share("alpha", alpha)
+    check_open_share("delta", delta)
+    low, high = -1, num_labels + 1  # none is enough, and more than there are is too many
+    while high - low > 1:
+        middle = (low + high) // 2
+        if middle <= num_labels and binomial_tail(middle, num_labels, alpha) <= delta:
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 def sample_size(*, alpha: float, delta: float, num_errors: int = 0) -> int:
