@@ -26,6 +26,7 @@ from bench.peers import Peer, peers
 from bench.stub_server import serving
 from weighbridge import Router, Task, Ticket
 from weighbridge.providers.http import HttpProvider
+from weighbridge.providers.protocol import Inquiry
 
 CALLS, WARM_UP = 600, 60
 MANY_CALLS, CONCURRENCY = 3000, 64
@@ -109,9 +110,10 @@ def _wire_body(router: Router) -> bytes:
     (provider,) = router._providers
     assert isinstance(provider, HttpProvider)
     task = Task.triage()
-    way = provider.approach(task)
-    prompt = task.prompt(Ticket.of("I was charged twice, case 100"))
-    return provider.adapter.build(way.schema, prompt, provider._options(task, way)).body
+    ticket = Ticket.of("I was charged twice, case 100")
+    inquiry = Inquiry(task=task, approach=provider.approach(task), ticket=ticket)
+    wanted = provider._options(inquiry)
+    return provider.adapter.build(inquiry.approach.schema, task.prompt(ticket), wanted).body
 
 
 async def _interleaved(

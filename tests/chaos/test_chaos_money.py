@@ -17,7 +17,7 @@ from servers import Call, answers
 
 import weighbridge
 from weighbridge import Router, Ticket
-from weighbridge.providers.protocol import Amendments
+from weighbridge.providers.protocol import Inquiry
 
 ASKS = """
 import asyncio, json, sys, weighbridge
@@ -71,7 +71,9 @@ def worst_usd(config: dict[str, Any]) -> float:
     with Router.from_config(config) as router:
         provider, task = router._providers[0], router.task
         approach = provider.approach(task)
-        tokens = provider.worst_case(task, approach, Ticket.of("case 10"), Amendments())
+        tokens = provider.worst_case(
+            Inquiry(task=task, approach=approach, ticket=Ticket.of("case 10"))
+        )
         usd = provider.cost_usd(*tokens)
     assert usd is not None
     return usd

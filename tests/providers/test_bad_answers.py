@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 from speaking_wires import SYSTEMONE_ANSWERS, WIRES, WRITERS, SpeakingWire
 
 from weighbridge.decision import FailureKind
-from weighbridge.providers.protocol import Amendments, Failure
+from weighbridge.providers.protocol import Failure, Inquiry
 from weighbridge.router.acceptance import Accepted, accept
 from weighbridge.schemas.task import Task
 from weighbridge.schemas.ticket import Ticket
@@ -72,9 +72,8 @@ async def ask(wire: SpeakingWire, response: httpx.Response | Exception) -> Accep
     task = LISTED if wire.profile == "systemone" else TASK
     approach = provider.approach(task)
     async with httpx.AsyncClient(transport=httpx.MockTransport(respond)) as client:
-        result = await provider.ask(
-            client, task, approach, TICKET, amendments=Amendments(), timeout_s=0.4
-        )
+        inquiry = Inquiry(task=task, approach=approach, ticket=TICKET)
+        result = await provider.ask(client, inquiry, timeout_s=0.4)
     checked = result if isinstance(result, Failure) else accept(result, approach.schema, task)
     if isinstance(checked, Failure):
         assert "canary" not in repr(checked)

@@ -20,7 +20,7 @@ from weighbridge.provider_config import build_provider
 from weighbridge.providers.http import Price
 from weighbridge.providers.ledger import MemoryLedger
 from weighbridge.providers.profiles import named
-from weighbridge.providers.protocol import Amendments, Failure, HttpResponse, Reply
+from weighbridge.providers.protocol import Failure, HttpResponse, Inquiry, Reply
 from weighbridge.providers.systemone import SystemOneProvider
 from weighbridge.providers.systemone_answers import read_response
 from weighbridge.providers.systemone_questions import (
@@ -428,14 +428,12 @@ async def test_question_goes_to_the_server_and_its_numbers_come_back(base_url: s
     provider = provider_of(
         base_url=base_url, key=SecretStr("k"), price=Price(prompt=5, completion=1)
     )
-    approach = provider.approach(MIXED)
+    inquiry = Inquiry(task=MIXED, approach=provider.approach(MIXED), ticket=TICKET)
     async with httpx.AsyncClient(transport=httpx.MockTransport(respond)) as client:
-        reply = await provider.ask(
-            client, MIXED, approach, TICKET, amendments=Amendments(), timeout_s=5.0
-        )
+        reply = await provider.ask(client, inquiry, timeout_s=5.0)
         assert isinstance(reply, Reply)
         weighed = await provider.weigh(
-            client, MIXED, approach, TICKET, reply, json.loads(reply.text), timeout_s=5.0
+            client, inquiry, reply, json.loads(reply.text), timeout_s=5.0
         )
     assert [str(asked.url) for asked in seen] == ["https://decide.example/inference/v1/systemone"]
     assert seen[0].headers["authorization"] == "Bearer k"

@@ -16,7 +16,7 @@ from weighbridge.providers.http import HttpProvider
 from weighbridge.providers.ledger import MemoryLedger
 from weighbridge.providers.openai import OpenAIAdapter
 from weighbridge.providers.profiles import named
-from weighbridge.providers.protocol import Amendments, Reply, Weighed
+from weighbridge.providers.protocol import Inquiry, Reply, Weighed
 from weighbridge.schemas.task import Task
 from weighbridge.schemas.ticket import Ticket
 
@@ -66,15 +66,11 @@ async def weighed(
         chance=lambda: 0.5,
     )
     async with httpx.AsyncClient(transport=httpx.MockTransport(respond)) as client:
-        approach = provider.approach(TASK)
-        reply = await provider.ask(
-            client, TASK, approach, TICKET, amendments=Amendments(), timeout_s=5.0
-        )
+        inquiry = Inquiry(task=TASK, approach=provider.approach(TASK), ticket=TICKET)
+        reply = await provider.ask(client, inquiry, timeout_s=5.0)
         assert isinstance(reply, Reply)
         value = json.loads(reply.text)
-        return await provider.weigh(
-            client, TASK, approach, TICKET, reply, value, timeout_s=5.0
-        ), sent
+        return await provider.weigh(client, inquiry, reply, value, timeout_s=5.0), sent
 
 
 FORCED = completion("billing", {"billing": 0.999, "bug": 0.001})

@@ -14,7 +14,7 @@ from stage import Clock, Stage, answer, error, failures
 
 from weighbridge import Router, Ticket
 from weighbridge.decision import FailureKind
-from weighbridge.providers.protocol import Amendments
+from weighbridge.providers.protocol import Inquiry
 from weighbridge.router.admission import Admission
 from weighbridge.router.budget import Budget, Caps, MemoryBooks
 from weighbridge.router.connections import Connections
@@ -35,7 +35,9 @@ def costs(router: Router) -> tuple[float, float]:
     """US dollars of one of the stage's answers, and of the worst that it could have been."""
     provider, task = router._providers[0], router.task
     ticket = Ticket.of("case 10")
-    tokens = provider.worst_case(task, provider.approach(task), ticket, Amendments())
+    tokens = provider.worst_case(
+        Inquiry(task=task, approach=provider.approach(task), ticket=ticket)
+    )
     real_usd, worst_usd = provider.cost_usd(100, 10), provider.cost_usd(*tokens)
     assert real_usd is not None
     assert worst_usd is not None

@@ -13,7 +13,7 @@ from stage import Stage, answer, cooling, error, failures
 
 from weighbridge import Ticket
 from weighbridge.decision import FailureKind
-from weighbridge.providers.protocol import Amendments
+from weighbridge.providers.protocol import Inquiry
 from weighbridge.router.admission import Admission
 from weighbridge.router.budget import Budget, Caps, MemoryBooks
 from weighbridge.router.chain import Policy
@@ -263,7 +263,7 @@ def test_hedge_that_the_budget_cannot_bear_leaves_the_first_request_alone(num_an
     stage, router = hedging({"a": [answer()] if num_answers else [error(413)], "b": [answer()]})
     first, task = router._providers[0], router.task
     ticket = Ticket.of("case")
-    tokens = first.worst_case(task, first.approach(task), ticket, Amendments())
+    tokens = first.worst_case(Inquiry(task=task, approach=first.approach(task), ticket=ticket))
     caps = Caps(usd_per_day=1.5 * (first.cost_usd(*tokens) or 0.0))
     object.__setattr__(
         router._chain._around, "admission", Admission(budget=Budget(caps, MemoryBooks()))

@@ -6,9 +6,8 @@ import httpx
 
 from weighbridge.decision import FailureKind, Json
 from weighbridge.errors import ProviderAbsent
-from weighbridge.providers.protocol import Amendments, Approach, Failure, Reply, Weighed
+from weighbridge.providers.protocol import Approach, Failure, Inquiry, Reply, Weighed
 from weighbridge.schemas.task import Task
-from weighbridge.schemas.ticket import Ticket
 
 
 class AbsentProvider:
@@ -42,14 +41,7 @@ class AbsentProvider:
         return False
 
     async def ask(
-        self,
-        client: httpx.AsyncClient,
-        task: Task,
-        approach: Approach,
-        ticket: Ticket,
-        *,
-        amendments: Amendments,
-        timeout_s: float,
+        self, client: httpx.AsyncClient, inquiry: Inquiry, *, timeout_s: float
     ) -> Reply | Failure:
         """Why it cannot be asked."""
         return Failure(kind=FailureKind.UNAVAILABLE, detail=self._reason)
@@ -57,9 +49,7 @@ class AbsentProvider:
     async def weigh(
         self,
         client: httpx.AsyncClient,
-        task: Task,
-        approach: Approach,
-        ticket: Ticket,
+        inquiry: Inquiry,
         reply: Reply,
         value: Json,
         *,
@@ -68,9 +58,7 @@ class AbsentProvider:
         """It answers nothing that could be weighed."""
         return Weighed(evidence={})
 
-    def worst_case(
-        self, task: Task, approach: Approach, ticket: Ticket, amendments: Amendments
-    ) -> tuple[int, int]:
+    def worst_case(self, inquiry: Inquiry) -> tuple[int, int]:
         """Nothing is sent."""
         return 0, 0
 

@@ -29,11 +29,11 @@ from weighbridge.providers.evidence import LogprobSource, aligned
 from weighbridge.providers.profiles import Profile
 from weighbridge.providers.protocol import (
     Adapter,
-    Amendments,
     Approach,
     Failure,
     HttpRequest,
     HttpResponse,
+    Inquiry,
     Reply,
     RequestOptions,
     Weighed,
@@ -41,7 +41,6 @@ from weighbridge.providers.protocol import (
 from weighbridge.providers.token_estimate import estimate_tokens
 from weighbridge.providers.transport import send
 from weighbridge.schemas.task import Prompt, Task, value_at
-from weighbridge.schemas.ticket import Ticket
 
 DEFAULT_WISHES = Wishes()
 
@@ -174,21 +173,10 @@ class HttpProvider:
         return False
 
     async def ask(
-        self,
-        client: httpx.AsyncClient,
-        task: Task,
-        approach: Approach,
-        ticket: Ticket,
-        *,
-        amendments: Amendments,
-        timeout_s: float,
+        self, client: httpx.AsyncClient, inquiry: Inquiry, *, timeout_s: float
     ) -> Reply | Failure:
         """Send one request; see `Provider.ask`."""
-        wanted = self._options(task, approach, output_factor=amendments.output_factor)
-        prompt = task.prompt(ticket)
-        if amendments.feedback:
-            prompt = prompt._replace(system=f"{prompt.system}\n\n{amendments.feedback}")
-        return await self._reply(client, approach, prompt, wanted, timeout_s)
+        return await self._reply(client, inquiry, self._options(inquiry), timeout_s)
 
     async def send(
         self, client: httpx.AsyncClient, request: HttpRequest, *, timeout_s: float
@@ -206,9 +194,7 @@ class HttpProvider:
     async def weigh(
         self,
         client: httpx.AsyncClient,
-        task: Task,
-        approach: Approach,
-        ticket: Ticket,
+        inquiry: Inquiry,
         reply: Reply,
         value: Json,
         *,
@@ -216,29 +202,28 @@ class HttpProvider:
     ) -> Weighed:
         """What the log-probabilities say, or further answers; see `Provider.weigh`."""
         self._strikes = 0
-        source, wishes = self._source(), self._wishes
+        task, wishes, source = inquiry.task, self._wishes, self._source()
         evidence = self._aligned(task, reply, value, source)
         replies: list[Reply | Failure] = []
         is_measured = bool(evidence) and source != "premask"
         if is_measured and self._chance() < wishes.mass_probe_rate:
-            prompt, wanted = task.prompt(ticket), self._options(task, approach)
-            free = shown(task)
-            options = replace(wanted, mode=free.mode)
-            replies = [await self._reply(client, free, prompt, options, timeout_s)]
-            evidence = self._measured(task, evidence, free, replies[0], value)
+            free = Inquiry(task=task, approach=shown(task), ticket=inquiry.ticket)
+            replies = [await self._reply(client, free, self._options(free), timeout_s)]
+            evidence = self._measured(task, evidence, free.approach, replies[0], value)
         elif len(evidence) < len(task.fields) and wishes.samples > 1:
-            prompt, wanted = task.prompt(ticket), self._options(task, approach)
+            again = replace(inquiry, feedback="", output_factor=1)
+            wanted = replace(self._options(again), num_alternatives=None)
             warm = [
-                replace(wanted, num_alternatives=None, temperature=_SAMPLING, seed=seed)
+                replace(wanted, temperature=_SAMPLING, seed=seed)
                 if wanted.temperature is not None
-                else replace(wanted, num_alternatives=None)
+                else wanted
                 for seed in range(1, wishes.samples)
             ]
-            asked = (self._reply(client, approach, prompt, each, timeout_s) for each in warm)
+            asked = (self._reply(client, again, each, timeout_s) for each in warm)
             replies = list(await asyncio.gather(*asked))
-            answer = approach.schema.reverse(value)
-            others = [answer_in(each, approach.schema, task) for each in replies]
-            evidence = {**agreement(task, answer, others), **evidence}
+            schema = inquiry.approach.schema
+            others = [answer_in(each, schema, task) for each in replies]
+            evidence = {**agreement(task, schema.reverse(value), others), **evidence}
         return Weighed(
             evidence=evidence,
             num_calls=len(replies),
@@ -246,16 +231,12 @@ class HttpProvider:
             completion_tokens=sum(each.completion_tokens or 0 for each in replies),
         )
 
-    def worst_case(
-        self, task: Task, approach: Approach, ticket: Ticket, amendments: Amendments
-    ) -> tuple[int, int]:
+    def worst_case(self, inquiry: Inquiry) -> tuple[int, int]:
         """What one attempt can read and write; see `Provider.worst_case`."""
-        prompt = task.prompt(ticket)
-        texts = prompt.system, prompt.user, amendments.feedback, json.dumps(approach.schema.wire)
+        schema = json.dumps(inquiry.approach.schema.wire)
+        texts = (*_prompt(inquiry), schema)
         read = _UNSEEN_TOKENS + sum(map(estimate_tokens, texts))
-        written = self._options(
-            task, approach, output_factor=amendments.output_factor
-        ).max_output_tokens
+        written = self._options(inquiry).max_output_tokens
         num_calls = max(self._wishes.samples, 2 if self._wishes.mass_probe_rate else 1)
         return num_calls * read, num_calls * written
 
@@ -267,9 +248,14 @@ class HttpProvider:
     def close(self) -> None:
         """Nothing to let go of: connections belong to the router's client."""
 
-    def _options(self, task: Task, approach: Approach, *, output_factor: int = 1) -> RequestOptions:
-        target = self._target()
-        return options(approach, task, target, self._wishes, output_factor=output_factor)
+    def _options(self, inquiry: Inquiry) -> RequestOptions:
+        return options(
+            inquiry.approach,
+            inquiry.task,
+            self._target(),
+            self._wishes,
+            output_factor=inquiry.output_factor,
+        )
 
     def _sends(self, feature: Feature) -> bool:
         """Whether requests carry a feature that they could do without."""
@@ -286,12 +272,11 @@ class HttpProvider:
     async def _reply(
         self,
         client: httpx.AsyncClient,
-        approach: Approach,
-        prompt: Prompt,
+        inquiry: Inquiry,
         wanted: RequestOptions,
         timeout_s: float,
     ) -> Reply | Failure:
-        request = self.adapter.build(approach.schema, prompt, wanted)
+        request = self.adapter.build(inquiry.approach.schema, _prompt(inquiry), wanted)
         response = await self.send(client, request, timeout_s=timeout_s)
         return response if isinstance(response, Failure) else self.adapter.parse(response)
 
@@ -357,3 +342,10 @@ class HttpProvider:
         )
         self._ledger.record(self.base_url, self.model, feature, fact)
         return before is None or (before.status, before.limit) != (fact.status, fact.limit)
+
+
+def _prompt(inquiry: Inquiry) -> Prompt:
+    prompt = inquiry.task.prompt(inquiry.ticket)
+    if not inquiry.feedback:
+        return prompt
+    return prompt._replace(system=f"{prompt.system}\n\n{inquiry.feedback}")

@@ -14,7 +14,7 @@ from weighbridge.decision import FailureKind, FieldEvidence, Json, Reason, label
 from weighbridge.errors import EngineError, ExtraMissing, SchemaRefused
 from weighbridge.local_engine import language
 from weighbridge.local_engine.catalogue import locate
-from weighbridge.providers.protocol import Amendments, Approach, Failure, Reply, Weighed
+from weighbridge.providers.protocol import Approach, Failure, Inquiry, Reply, Weighed
 from weighbridge.schemas.labels import Label
 from weighbridge.schemas.plan import SchemaPlan
 from weighbridge.schemas.task import JudgedField, Task
@@ -115,20 +115,15 @@ class LocalProvider:
         return False
 
     async def ask(
-        self,
-        client: httpx.AsyncClient,
-        task: Task,
-        approach: Approach,
-        ticket: Ticket,
-        *,
-        amendments: Amendments,
-        timeout_s: float,
+        self, client: httpx.AsyncClient, inquiry: Inquiry, *, timeout_s: float
     ) -> Reply | Failure:
         """Weigh one ticket; see `Provider.ask`. A forward pass that has begun is not broken off."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(timeout_s):
-                return await loop.run_in_executor(self._worker, self._weigh, task, ticket)
+                return await loop.run_in_executor(
+                    self._worker, self._weigh, inquiry.task, inquiry.ticket
+                )
         except TimeoutError:
             detail = "the local engine needs more time"
             return Failure(kind=FailureKind.TRANSIENT, detail=detail, retry=False)
@@ -139,9 +134,7 @@ class LocalProvider:
     async def weigh(
         self,
         client: httpx.AsyncClient,
-        task: Task,
-        approach: Approach,
-        ticket: Ticket,
+        inquiry: Inquiry,
         reply: Reply,
         value: Json,
         *,
@@ -151,9 +144,7 @@ class LocalProvider:
         assert reply.evidence is not None
         return Weighed(evidence=reply.evidence)
 
-    def worst_case(
-        self, task: Task, approach: Approach, ticket: Ticket, amendments: Amendments
-    ) -> tuple[int, int]:
+    def worst_case(self, inquiry: Inquiry) -> tuple[int, int]:
         """Nobody counts the engine's tokens."""
         return 0, 0
 

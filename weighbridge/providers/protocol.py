@@ -178,14 +178,20 @@ class Approach:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Amendments:
-    """What earlier attempts at the same ticket taught about asking this provider.
+class Inquiry:
+    """What one provider is asked about one ticket.
 
     Args:
+        task: what.
+        approach: how.
+        ticket: about what, as the provider may read it.
         feedback: where its last answer broke the schema, in our words; "" if it did not.
         output_factor: how many times the usual limit the answer may take.
     """
 
+    task: Task
+    approach: Approach
+    ticket: Ticket
     feedback: str = ""
     output_factor: int = 1
 
@@ -275,14 +281,7 @@ class Provider(Protocol):
         ...
 
     async def ask(
-        self,
-        client: httpx.AsyncClient,
-        task: Task,
-        approach: Approach,
-        ticket: Ticket,
-        *,
-        amendments: Amendments,
-        timeout_s: float,
+        self, client: httpx.AsyncClient, inquiry: Inquiry, *, timeout_s: float
     ) -> Reply | Failure:
         """One attempt. Never raises for what a provider or a network does."""
         ...
@@ -290,9 +289,7 @@ class Provider(Protocol):
     async def weigh(
         self,
         client: httpx.AsyncClient,
-        task: Task,
-        approach: Approach,
-        ticket: Ticket,
+        inquiry: Inquiry,
         reply: Reply,
         value: Json,
         *,
@@ -305,9 +302,7 @@ class Provider(Protocol):
         """
         ...
 
-    def worst_case(
-        self, task: Task, approach: Approach, ticket: Ticket, amendments: Amendments
-    ) -> tuple[int, int]:
+    def worst_case(self, inquiry: Inquiry) -> tuple[int, int]:
         """Tokens that one attempt can read and write at most, those that weigh it included.
 
         An estimate, and rather too high: it is asked before anything is sent.

@@ -16,14 +16,13 @@ from weighbridge.decision import FailureKind, Json
 from weighbridge.errors import CapabilityMissing, SchemaRefused
 from weighbridge.providers.http import Price, identity
 from weighbridge.providers.profiles import Profile
-from weighbridge.providers.protocol import Amendments, Approach, Failure, Reply, Weighed
+from weighbridge.providers.protocol import Approach, Failure, Inquiry, Reply, Weighed
 from weighbridge.providers.systemone_answers import read_response
 from weighbridge.providers.systemone_questions import refuse_unless_finite, request
 from weighbridge.providers.token_estimate import estimate_tokens
 from weighbridge.providers.transport import send
 from weighbridge.schemas.plan import SchemaPlan
 from weighbridge.schemas.task import Task
-from weighbridge.schemas.ticket import Ticket
 
 _REFUSED_FOR = timedelta(days=30)  # a refusal is believed so long: servers are updated
 
@@ -112,32 +111,23 @@ class SystemOneProvider:
         return False
 
     async def ask(
-        self,
-        client: httpx.AsyncClient,
-        task: Task,
-        approach: Approach,
-        ticket: Ticket,
-        *,
-        amendments: Amendments,
-        timeout_s: float,
+        self, client: httpx.AsyncClient, inquiry: Inquiry, *, timeout_s: float
     ) -> Reply | Failure:
         """Send all questions about a ticket; see `Provider.ask`. No feedback can be given."""
         response = await send(
             client,
-            request(self.model, task, ticket),
+            request(self.model, inquiry.task, inquiry.ticket),
             base_url=self.base_url,
             key=self._key,
             auth=self.profile.auth,
             timeout_s=timeout_s,
         )
-        return response if isinstance(response, Failure) else read_response(response, task)
+        return response if isinstance(response, Failure) else read_response(response, inquiry.task)
 
     async def weigh(
         self,
         client: httpx.AsyncClient,
-        task: Task,
-        approach: Approach,
-        ticket: Ticket,
+        inquiry: Inquiry,
         reply: Reply,
         value: Json,
         *,
@@ -147,11 +137,9 @@ class SystemOneProvider:
         assert reply.evidence is not None
         return Weighed(evidence=reply.evidence)
 
-    def worst_case(
-        self, task: Task, approach: Approach, ticket: Ticket, amendments: Amendments
-    ) -> tuple[int, int]:
+    def worst_case(self, inquiry: Inquiry) -> tuple[int, int]:
         """What one attempt reads; nothing is written. See `Provider.worst_case`."""
-        body = request(self.model, task, ticket).body.decode()
+        body = request(self.model, inquiry.task, inquiry.ticket).body.decode()
         return estimate_tokens(body), 0
 
     def cost_usd(self, prompt_tokens: int | None, completion_tokens: int | None) -> float | None:

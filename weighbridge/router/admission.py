@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weighbridge.decision import FailureKind
-from weighbridge.providers.protocol import Amendments, Approach, Failure, Provider
+from weighbridge.providers.protocol import Failure, Inquiry, Provider
 from weighbridge.router.budget import Budget, Refused, Reservation
-from weighbridge.schemas.task import Task
 from weighbridge.schemas.ticket import Ticket
 
 if TYPE_CHECKING:
@@ -53,23 +52,13 @@ class Admission:
 
     @asynccontextmanager
     async def request(
-        self,
-        provider: Provider,
-        task: Task,
-        approach: Approach,
-        ticket: Ticket,
-        *,
-        amendments: Amendments,
-        until: float,
+        self, provider: Provider, inquiry: Inquiry, *, until: float
     ) -> AsyncIterator[Admitted | Failure]:
         """The time in which one request is under way.
 
         Args:
             provider: of whom.
-            task: what.
-            approach: how.
-            ticket: about what, as the provider is shown it.
-            amendments: what earlier attempts taught.
+            inquiry: what is asked.
             until: before when it must begin, on the router's clock.
 
         Yields:
@@ -79,15 +68,15 @@ class Admission:
         if limiter is None and self._budget is None:
             yield _FREELY
             return
-        read, written = provider.worst_case(task, approach, ticket, amendments)
+        read, written = provider.worst_case(inquiry)
         if limiter is None:
-            yield await self._paid(provider, ticket, read, written, 0.0)
+            yield await self._paid(provider, inquiry.ticket, read, written, 0.0)
             return
         async with limiter.acquire(tokens=read + written, until=until) as waited_s:
             if waited_s is None:
                 yield Failure(kind=FailureKind.LIMIT, detail="no room within its limits in time")
             else:
-                yield await self._paid(provider, ticket, read, written, waited_s)
+                yield await self._paid(provider, inquiry.ticket, read, written, waited_s)
 
     def close(self) -> None:
         """Write down what is spent."""

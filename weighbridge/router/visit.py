@@ -6,7 +6,7 @@ What follows a failure is decided in `actions`; a visit obeys, keeps the trail, 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import httpx
@@ -15,9 +15,9 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_result, stop_never
 from weighbridge.decision import Attempt, FailureKind, FieldEvidence
 from weighbridge.errors import CapabilityMissing, ProviderAbsent, SchemaRefused
 from weighbridge.providers.protocol import (
-    Amendments,
     Approach,
     Failure,
+    Inquiry,
     Provider,
     Reply,
     Weighed,
@@ -95,7 +95,7 @@ class Visit:
         around: what all visits share.
         asked: what is asked.
         provider: of whom.
-        approach: how.
+        approach: how at first.
         end: on the clock; no attempt goes on beyond it.
         allowance: is used up request by request.
         trail: every attempt is added to it.
@@ -106,7 +106,7 @@ class Visit:
     around: Surroundings
     asked: Asked
     provider: Provider
-    approach: Approach
+    approach: InitVar[Approach]
     end: float
     allowance: Allowance
     trail: list[Attempt]
@@ -114,7 +114,13 @@ class Visit:
     has_refused: bool = False
     _tries: int = 0
     _amended: frozenset[Amend] = frozenset()
-    _amendments: Amendments = field(default_factory=Amendments)
+    _inquiry: Inquiry = field(init=False)
+
+    def __post_init__(self, approach: Approach) -> None:
+        ticket = self.asked.ticket
+        if self._redacted is not None:
+            ticket = ticket.model_copy(update={"subject": "", "body": self._redacted.text})
+        self._inquiry = Inquiry(task=self.asked.task, approach=approach, ticket=ticket)
 
     async def run(self) -> Answered | Action:
         """Ask until there is an answer, or asking again cannot help."""
@@ -147,17 +153,11 @@ class Visit:
         return await retrying(attempt)
 
     async def _attempt(self) -> Answered | Action:
-        asked, provider = self.asked, self.provider
         if self.allowance.left < 1:  # a hedge has used it up meanwhile
             return Action()
         self.allowance.left -= 1
         async with self.around.admission.request(
-            provider,
-            asked.task,
-            self.approach,
-            self._shown,
-            amendments=self._amendments,
-            until=self.end,
+            self.provider, self._inquiry, until=self.end
         ) as admitted:
             if isinstance(admitted, Failure):
                 self.allowance.left += 1
@@ -179,14 +179,7 @@ class Visit:
         started = self.around.clock()
         allowed_s = max(0.001, min(self.provider.timeout_s, self.end - started))
         with self.around.telemetry.attempt(self.provider, self.asked.ticket.id) as watch:
-            result = await self.provider.ask(
-                self.asked.client,
-                self.asked.task,
-                self.approach,
-                self._shown,
-                amendments=self._amendments,
-                timeout_s=allowed_s,
-            )
+            result = await self.provider.ask(self.asked.client, self._inquiry, timeout_s=allowed_s)
             took_s = self.around.clock() - started
             checked = self._checked(result)
             self._record(result, checked, took_s)
@@ -207,12 +200,12 @@ class Visit:
         if isinstance(result, Failure):
             return result
         restore = self._redacted.restore if self._redacted else None
-        return accept(result, self.approach.schema, self.asked.task, restore=restore)
+        return accept(result, self._inquiry.approach.schema, self.asked.task, restore=restore)
 
     def _follow(self, failure: Failure, *, took_s: float, allowed_s: float) -> Action:
         """What to do about a failure; prepares the next attempt if there is one."""
         # Also where this ticket does not ask again: the next would pay for the same refusal.
-        can_replan = self.provider.learn(failure, self.approach)
+        can_replan = self.provider.learn(failure, self._inquiry.approach)
         action = next_action(
             failure,
             # Where the budget ends, the tries end: what is remembered stays the same.
@@ -237,9 +230,7 @@ class Visit:
         started = self.around.clock()
         weighed = await self.provider.weigh(
             self.asked.client,
-            self.asked.task,
-            self.approach,
-            self._shown,
+            self._inquiry,
             reply,
             accepted.wire,
             timeout_s=max(0.001, left_s),
@@ -252,14 +243,6 @@ class Visit:
     def _redacted(self) -> RedactedText | None:
         return self.asked.redacted if self.provider.is_remote else None
 
-    @property
-    def _shown(self) -> Ticket:
-        """The ticket as the provider may read it."""
-        ticket = self.asked.ticket
-        if self._redacted is None:
-            return ticket
-        return ticket.model_copy(update={"subject": "", "body": self._redacted.text})
-
     def _amend(self, action: Action, failure: Failure) -> bool:
         """Prepare the next attempt; False where there is no way to ask again."""
         self.waited_s = action.wait_s
@@ -269,12 +252,12 @@ class Visit:
                 approach = planned(self.provider, self.asked.task, self.asked.ticket)
                 if isinstance(approach, Failure):
                     return False
-                self.approach = approach
+                self._inquiry = replace(self._inquiry, approach=approach)
             case Amend.GIVE_FEEDBACK:
                 feedback = f"Your last answer was not accepted: {failure.detail}."
-                self._amendments = replace(self._amendments, feedback=feedback)
+                self._inquiry = replace(self._inquiry, feedback=feedback)
             case Amend.RAISE_LIMIT:
-                self._amendments = replace(self._amendments, output_factor=4)
+                self._inquiry = replace(self._inquiry, output_factor=4)
             case Amend.NOTHING:
                 pass
         return True
@@ -284,6 +267,7 @@ class Visit:
         failure = checked if isinstance(checked, Failure) else None
         self.has_refused = failure is not None and failure.kind in _REFUSALS
         cost = self.provider.cost_usd(result.prompt_tokens, result.completion_tokens)
+        approach = self._inquiry.approach
         self.trail.append(
             Attempt(
                 provider=self.provider.name,
@@ -296,9 +280,9 @@ class Visit:
                 prompt_tokens=result.prompt_tokens,
                 completion_tokens=result.completion_tokens,
                 cost_usd=cost,
-                mode=self.approach.mode,
-                dropped=self.approach.dropped,
-                losses=tuple(str(loss) for loss in self.approach.schema.losses),
+                mode=approach.mode,
+                dropped=approach.dropped,
+                losses=tuple(str(loss) for loss in approach.schema.losses),
             )
         )
 
