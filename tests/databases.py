@@ -13,9 +13,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection, Table
 
 from bench.postgresql_server import NotInstalled, Server
 from weighbridge.store.database import Database
+from weighbridge.store.dialect import is_postgresql, lock
 
 KINDS = ("sqlite", "postgresql")
 NOT_TESTED = "NOT TESTED: PostgreSQL, which needs "
@@ -32,6 +34,30 @@ def fresh_url(kind: str, folder: Path) -> Iterator[str]:
     else:
         with server().database(template()) as url:
             yield url
+
+
+@contextmanager
+def locked(database: Database, table: Table) -> Iterator[Connection]:
+    """Holds up whoever reads and then writes this table, until the block ends."""
+    with database.writing() as connection:
+        lock(connection, table)
+        yield connection
+
+
+def refuse_inserts(connection: Connection, table: Table, when: str = "true") -> None:
+    """From now on the database refuses new rows for which `when`, in its words, holds."""
+    trigger = f"CREATE TRIGGER refuse BEFORE INSERT ON {table.name}"
+    if is_postgresql(connection):
+        connection.exec_driver_sql(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql"
+            " AS $$ BEGIN RAISE EXCEPTION 'refused'; END $$"
+        )
+        call = "EXECUTE FUNCTION refuse()"
+        connection.exec_driver_sql(f"{trigger} FOR EACH ROW WHEN ({when}) {call}")
+    else:
+        connection.exec_driver_sql(
+            f"{trigger} WHEN {when} BEGIN SELECT RAISE(ABORT, 'refused'); END"
+        )
 
 
 @cache

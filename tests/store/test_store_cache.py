@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from databases import locked
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import delete, func, select
@@ -38,19 +39,6 @@ class Clock:
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
-
-
-@pytest.fixture
-def database(tmp_path):
-    with closing(Database(f"sqlite:///{tmp_path}/weighbridge.db", busy_timeout_s=0.05)) as database:
-        yield database
-
-
-@pytest.fixture(scope="module")
-def shared_database():
-    """One for all examples of a law, which empty it."""
-    with closing(Database("sqlite://")) as database:
-        yield database
 
 
 def written(cache: Cache) -> Cache:
@@ -126,28 +114,27 @@ def test_what_is_kept_is_the_newest_the_young_and_the_lately_used(
     cache.close()
 
 
-def test_another_process_finds_what_was_kept(tmp_path):
+def test_another_process_finds_what_was_kept(database_url):
     """A real one; the record comes back letter by letter."""
-    url, record = f"sqlite:///{tmp_path}/weighbridge.db", '{"value": "\\ud800 \\u0000 é"}'
+    record = '{"value": "\\ud800 \\u0000 é"}'
     keeper = (
         "import sys; from weighbridge.store.database import Database;"
         " from weighbridge.store.cache import SharedCache; database = Database(sys.argv[1]);"
         " cache = SharedCache(database); cache.put('k', sys.argv[2]); cache.close()"
     )
-    subprocess.run([sys.executable, "-c", keeper, url, record], check=True)
-    with closing(Database(url)) as database, closing(SharedCache(database)) as cache:
+    subprocess.run([sys.executable, "-c", keeper, database_url, record], check=True)
+    with closing(Database(database_url)) as database, closing(SharedCache(database)) as cache:
         assert got(cache, "k", "other") == [record, None]
 
 
-def test_putting_does_not_wait_for_a_lock_and_is_read_at_once(tmp_path, clock):
+def test_putting_does_not_wait_for_a_lock_and_is_read_at_once(database_url, clock):
     """The lock is let go only after all has come back; waiting would never end."""
-    url = f"sqlite:///{tmp_path}/weighbridge.db"
     with (
-        closing(Database(url)) as other,
-        closing(Database(url, busy_timeout_s=600)) as database,
+        closing(Database(database_url)) as other,
+        closing(Database(database_url, busy_timeout_s=600)) as database,
         closing(SharedCache(database, clock.wall, patience_s=600)) as cache,
     ):
-        with other.writing():
+        with locked(other, cached_decision_table):
             cache.put("k", "record")
             assert got(cache, "k", "other") == ["record", None]
         written(cache)
@@ -223,7 +210,7 @@ def test_broken_database_costs_one_warning_and_every_record(database, clock, cap
 def test_locked_database_loses_what_cannot_be_written_and_nothing_else(database, clock, caplog):
     """A second is not held up by the first: what waits is bounded, and in the end it is lost."""
     with closing(SharedCache(database, clock.wall)) as cache:
-        with database.writing():
+        with locked(database, cached_decision_table):
             for number in range(1500):
                 cache.put(str(number), "record")
             assert len(cache._unsaved) <= 1000

@@ -7,6 +7,7 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
+from databases import locked, refuse_inserts
 from sqlalchemy import event, func, select
 
 from weighbridge.capability import Fact, Feature, Origin, Status
@@ -32,12 +33,6 @@ class Clock:
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
-
-
-@pytest.fixture
-def database(tmp_path):
-    with closing(Database(f"sqlite:///{tmp_path}/weighbridge.db", busy_timeout_s=0.05)) as database:
-        yield database
 
 
 def settled(ledger: CapabilityLedger) -> CapabilityLedger:
@@ -104,15 +99,14 @@ def test_refresh_without_news_keeps_the_same_object(database, clock):
         assert settled(ledger).facts(*PLACE) is before
 
 
-def test_record_does_not_wait_for_a_lock(tmp_path, clock):
+def test_record_does_not_wait_for_a_lock(database_url, clock):
     """The lock is let go only after `record` has come back; waiting would never end."""
-    url = f"sqlite:///{tmp_path}/weighbridge.db"
     with (
-        closing(Database(url)) as other,
-        closing(Database(url, busy_timeout_s=600)) as database,
+        closing(Database(database_url)) as other,
+        closing(Database(database_url, busy_timeout_s=600)) as database,
         closing(CapabilityLedger(database, clock)) as ledger,
     ):
-        with other.writing():
+        with locked(other, capability_table):
             ledger.record(*PLACE, Feature.SEED, YES)
             assert ledger.facts(*PLACE) == {Feature.SEED: YES}
         settled(ledger)
@@ -122,7 +116,7 @@ def test_record_does_not_wait_for_a_lock(tmp_path, clock):
 def test_locked_database_costs_one_warning_and_no_fact(database, clock, caplog):
     """What could not be written is written by the first refresh that can."""
     with closing(CapabilityLedger(database, clock)) as ledger:
-        with database.writing():
+        with locked(database, capability_table):
             for feature in (Feature.SEED, Feature.LOGPROBS):
                 ledger.record(*PLACE, feature, YES)
                 settled(ledger)
@@ -134,15 +128,12 @@ def test_locked_database_costs_one_warning_and_no_fact(database, clock, caplog):
         assert num_rows(database) == 2
     (warning,) = caplog.records
     assert warning.levelno == logging.WARNING
-    assert "locked" in warning.getMessage()
+    assert "lock" in warning.getMessage()
 
 
 def test_database_that_takes_no_writes_is_still_read(database, clock, caplog):
     with database.writing() as connection:
-        connection.exec_driver_sql(
-            "CREATE TRIGGER t BEFORE INSERT ON capabilities WHEN new.feature = 'seed'"
-            " BEGIN SELECT RAISE(ABORT, 'read only'); END"
-        )
+        refuse_inserts(connection, capability_table, when="new.feature = 'seed'")
     with closing(CapabilityLedger(database, clock)) as ledger:
         ledger.record(*PLACE, Feature.SEED, YES)
         settled(ledger)

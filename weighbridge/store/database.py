@@ -42,7 +42,7 @@ class Database:
         self.url = "(not a database URL)"
         self._kind: _Kind = sqlite
         with self._translated():
-            parsed = make_url(url)
+            parsed = _parsed(url)
             # The options of a URL can hold a password too.
             self.url = parsed.set(query={}).render_as_string(hide_password=True)
             self._kind = _kind(parsed, self.url)
@@ -155,6 +155,13 @@ class _Kind(Protocol):
     def prepare(self, engine: Engine, shown: str, patience_s: float) -> None: ...
     def sever(self, engine: Engine) -> None: ...
     def problem(self, cause: BaseException) -> str | None: ...
+
+
+def _parsed(url: str) -> URL:
+    try:
+        return make_url(url)
+    except ValueError:  # a port that is no number, in a message that quotes it
+        raise ArgumentError from None
 
 
 def _kind(url: URL, shown: str) -> _Kind:
