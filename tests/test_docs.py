@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import subprocess
 import sys
@@ -10,7 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from weighbridge.cli.trail import WORDS, print_trails
+from weighbridge.decision import Attempt, Decision, FailureKind, Reason
 from weighbridge.settings import load_settings
 
 ROOT = Path(__file__).parents[1]
@@ -19,6 +23,7 @@ README = (ROOT / "README.md").read_text("utf-8")
 
 ENGINE_PAGE = (ROOT / "docs" / "engine.md").read_text("utf-8")
 PROVIDERS_PAGE = (ROOT / "docs" / "providers.md").read_text("utf-8")
+OBSERVABILITY_PAGE = (ROOT / "docs" / "observability.md").read_text("utf-8")
 
 
 def blocks(language: str, page: str = README) -> list[str]:
@@ -91,7 +96,7 @@ def test_python_of_the_observability_page_runs(
 ) -> None:
     """In a process of its own, since a process has one place where its spans go."""
     monkeypatch.setenv("WEIGHBRIDGE_REVIEW__DATABASE", f"sqlite:///{tmp_path}/queue.db")
-    page = (ROOT / "docs" / "observability.md").read_text("utf-8")
+    page = OBSERVABILITY_PAGE
     code = "\n".join(blocks("python", page))
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
@@ -150,12 +155,79 @@ def test_configuration_of_the_routing_page_is_valid() -> None:
     """All blocks together, with the providers that they only name."""
     page = (ROOT / "docs" / "routing.md").read_text("utf-8")
     merged: dict[str, Any] = {}
+    providers: list[Any] = []
     for block in blocks("toml", page):
         merged |= tomllib.loads(block)
-    merged["provider"] += [
+        providers += merged.pop("provider", [])
+    merged["provider"] = [
+        *providers,
         {"name": "openai", "kind": "openai", "base_url": "https://api.openai.com/v1", "model": "m"},
         {"name": "offline", "kind": "local"},
     ]
     settings = load_settings(merged)
+    assert [provider.name for provider in settings.provider][:2] == ["groq", "gateway"]
     assert (settings.router.hedge_after, settings.decision_cache.max_age) == (0.95, 86_400.0)
     assert settings.budget.usd_per_ticket == 0.05
+
+
+def test_every_profile_is_on_the_providers_page() -> None:
+    """Whoever runs a server at a place of its own has to name one."""
+    from weighbridge.providers.profiles import GENERIC, names
+
+    for wire in ("openai", "ollama"):
+        missing = [name for name in names(wire) if f"`{name}`" not in PROVIDERS_PAGE]
+        assert missing in ([], [GENERIC[wire]])
+
+
+def test_trail_of_the_observability_page_is_printed_so() -> None:
+    """Drawn from the attempts that it tells of."""
+    shown = next(block for block in blocks("", OBSERVABILITY_PAGE) if "--trail" in block)
+    trail = (
+        Attempt(
+            provider="openai",
+            model="gpt-4.1-mini",
+            failure=FailureKind.COOLING,
+            detail="cooling down for 12.4 s",
+        ),
+        Attempt(
+            provider="groq",
+            model="openai/gpt-oss-20b",
+            failure=FailureKind.RATE_LIMIT,
+            status=429,
+            seconds=0.31,
+            mode="native",
+            detail="status 429, rate_limit_exceeded",
+        ),
+        Attempt(
+            provider="groq",
+            model="openai/gpt-oss-20b",
+            status=200,
+            seconds=0.52,
+            waited_s=2.0,
+            prompt_tokens=812,
+            completion_tokens=14,
+            cost_usd=0.000065,
+            mode="native",
+            dropped=("logit_bias",),
+            losses=("maxLength at /reply",),
+        ),
+    )
+    decision = Decision(
+        ticket_id="t-17",
+        task="triage",
+        status="review",
+        value=None,
+        reasons=(Reason.UNCALIBRATED,),
+        trail=trail,
+    )
+    console = Console(file=io.StringIO(), width=120, highlight=False)
+    print_trails(console, [decision])
+    assert isinstance(console.file, io.StringIO)
+    printed = [line.rstrip() for line in console.file.getvalue().strip().splitlines()]
+    assert shown.splitlines()[2:] == printed
+
+
+def test_every_outcome_of_an_attempt_is_on_the_observability_page() -> None:
+    """With its words in the trail, its class everywhere else, and what to do."""
+    for kind, words in WORDS.items():
+        assert f"\n| {words} | `{kind.value}` | " in OBSERVABILITY_PAGE
