@@ -352,6 +352,15 @@ def test_providers_of_the_environment_are_not_called_like_those_of_the_file(
     assert (error.source, error.key) == ("WEIGHBRIDGE_PROVIDER", "provider.0.threads")
 
 
+def test_variable_below_a_list_is_blamed_for_what_it_spoils(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Single keys of a provider cannot be set so, and the file is in order."""
+    monkeypatch.setenv("WEIGHBRIDGE_PROVIDER__0__MODEL", "x")
+    assert problem({"provider": [ENDPOINT]}).source == "WEIGHBRIDGE_PROVIDER__0__MODEL"
+    assert problem({"provider": [ENDPOINT], "router": {"ordr": []}}).source == "configuration"
+
+
 def test_list_of_the_environment_that_is_no_json_is_answered_with_how_to_write_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -38,7 +38,8 @@ def read_key(chosen: RemoteSettings) -> SecretStr | None:
         try:
             value = chosen.api_key_file.expanduser().read_text("utf-8").strip()
         except (OSError, UnicodeError, RuntimeError) as error:  # the last: whose home is `~name`?
-            problem = f"{chosen.api_key_file} cannot be read ({type(error).__name__})"
+            why = getattr(error, "strerror", None) or type(error).__name__
+            problem = f"{chosen.api_key_file} cannot be read: {why}"
             raise KeyMissing(where, "api_key_file", problem) from None
         if not value:
             raise KeyMissing(where, "api_key_file", f"{chosen.api_key_file} is empty")

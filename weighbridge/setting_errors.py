@@ -78,9 +78,7 @@ def error_at(
     has_branch = location[:1] == ("provider",) or location[:2] in _LABELS
     parts = location[:2] + location[3 if has_branch else 2 :]
     keys = [str(part) for part in parts if part != "[key]"]
-    # A whole section may be given as JSON, in a variable of its own.
-    names = [PREFIX + "__".join(keys[:end]).upper() for end in range(1, len(keys) + 1)]
-    variable = next((name for name in set_variables() if name.upper() in names), None)
+    variable = _variable(keys)
     if variable is None and keys[:1] == ["provider"] and len(location) > 1:
         keys[1] = _provider_name(content, location[1]) or keys[1]
     return ConfigError(variable or source, ".".join(keys), problem, hint)
@@ -106,3 +104,13 @@ def _provider_name(content: Mapping[str, Any], index: int | str) -> str | None:
     section = sections[index] if isinstance(index, int) and isinstance(sections, list) else None
     name = section.get("name") if isinstance(section, Mapping) else None
     return name if isinstance(name, str) and re.fullmatch(r"[\w.-]{1,64}", name) else None
+
+
+def _variable(keys: list[str]) -> str | None:
+    """The variable that sets a key, or a section above it as JSON, or something below it."""
+    wanted = [key.upper() for key in keys]
+    for name in set_variables() if keys else ():
+        path = name.upper().removeprefix(PREFIX).split("__")
+        if wanted[: len(path)] == path[: len(wanted)]:
+            return name
+    return None

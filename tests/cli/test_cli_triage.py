@@ -245,7 +245,7 @@ def test_hint_for_reviewers_can_be_pasted(cli, home, stub):
 def test_summary_says_which_setting_keeps_unweighed_answers_from_being_accepted(cli, home):
     """With a hosted model in front and the default policy, nothing would ever be accepted."""
     ran = cli("triage", stdin=b"I was charged twice")
-    assert "1 have an answer without numbers that can be weighed" in ran.err
+    assert "1 with an answer that has no numbers to weigh it by" in ran.err
     assert "[gate] without_evidence" in ran.err
     path = home / "weighbridge.toml"
     path.write_text(path.read_text() + '[gate]\nwithout_evidence = "accept"\n')
@@ -256,7 +256,7 @@ def test_summary_says_how_to_see_why_nobody_answered(cli, home, stub):
     path = home / "weighbridge.toml"
     path.write_text(path.read_text().replace(stub.url, "http://127.0.0.1:1/v1"))
     path.write_text("[router]\ndeadline = '1s'\n" + path.read_text())
-    assert "1 got no answer; --trail shows why." in cli("triage", stdin=b"charged twice").err
+    assert "1 without an answer: --trail shows why." in cli("triage", stdin=b"charged twice").err
     assert "--trail" not in cli("triage", "--trail", stdin=b"charged twice").err
 
 

@@ -216,11 +216,11 @@ def _summarise(decisions: list[Decision], config: Path | None, *, has_trail: boo
     unanswered = sum(Reason.NO_ANSWER in d.reasons for d in waiting)
     unweighed = sum(not _UNWEIGHED.isdisjoint(d.reasons) for d in waiting)
     if unanswered and not has_trail:
-        console.print(f"{unanswered} got no answer; --trail shows why.")
+        console.print(f"{unanswered} without an answer: --trail shows why.")
     if unweighed:
         console.print(
-            f"{unweighed} have an answer without numbers that can be weighed; "
-            "[gate] without_evidence says what becomes of those.",
+            f"{unweighed} with an answer that has no numbers to weigh it by: "
+            "[gate] without_evidence says what becomes of such answers.",
         )
     if waiting:
         option = f" --config {shlex.quote(str(config))}" if config is not None else ""
