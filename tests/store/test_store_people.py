@@ -10,8 +10,9 @@ from weighbridge.errors import PersonRefused
 from weighbridge.store.credentials import Credentials, credential_id
 from weighbridge.store.database import Database
 from weighbridge.store.login_throttle import LoginThrottle, wait_s
-from weighbridge.store.people import People, Role
+from weighbridge.store.people import People
 from weighbridge.store.people_tables import login_failure_table
+from weighbridge.store.roles import Role
 
 
 class Clock:

@@ -6,6 +6,7 @@ import getpass
 import shlex
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from weighbridge.cli import review_people, review_serve
 from weighbridge.cli.options import ConfigOption, JsonOption
 from weighbridge.cli.output import harmless, print_json, stderr, stdout, usage
 from weighbridge.config import open_queue
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from weighbridge.review.queue import ReviewQueue
 
 app = typer.Typer(help="What waits for a person.", no_args_is_help=True)
+app.command("serve")(review_serve.serve)
+app.add_typer(review_people.app, name="people")
 
 ReviewerOption = Annotated[
     str | None, typer.Option("--as", help="Who reviews; your login name if left out.")
@@ -38,7 +42,7 @@ def next_item(
 ) -> None:
     """Take the item that needs a person most, and show it."""
     with _queue(config) as queue:
-        item = queue.claim(reviewer or _login())
+        item = queue.claim(reviewer or _login(), may_adjudicate=True)
     if item is None:
         stderr().print("Nothing waits.")
         return
@@ -50,7 +54,8 @@ def next_item(
         same = "".join(f" {name} {shlex.quote(str(v))}" for name, v in options.items() if v)
         command = f"weighbridge review answer {item.id}"
         stderr().print(harmless(f"Answer:  {command} {shlex.quote(example)}{same}"))
-        stderr().print(harmless(f"     or  {command} --agree{same}"))
+        if not item.is_blind:
+            stderr().print(harmless(f"     or  {command} --agree{same}"))
 
 
 @app.command()
@@ -98,12 +103,15 @@ def answer(
     """Answer an item."""
     name = reviewer or _login()
     with _queue(config) as queue:
-        questions = {question.field: question for question in queue.get(item_id).questions}
+        shown = queue.get(item_id)
+        if agree and shown.is_blind:
+            usage("this item is judged without knowing what the machine said; answer every field")
+        questions = {question.field: question for question in shown.questions}
         given = _parsed(values or [], questions)
         if agree:
             machine = {n: q.machine for n, q in questions.items() if q.machine is not None}
             given = {**machine, **given}
-        item = queue.claim(name, item_id=item_id)
+        item = queue.claim(name, item_id=item_id, may_adjudicate=True)
         assert item is not None  # claiming a named item raises or succeeds
         assert item.lease_token is not None
         done = queue.answer(item.id, reviewer=name, token=item.lease_token, values=given, note=note)
@@ -176,8 +184,9 @@ def _show(item: Item, *, as_json: bool) -> None:
         *_apart(ticket),
         Text.assemble("Why a person: ", (", ".join(item.reasons), "yellow")),
     ]
-    parts += [_question(question, item.decision) for question in item.questions]
-    for verdict in item.verdicts:
+    evidence = {} if item.is_blind else item.decision
+    parts += [_question(_as_shown(question, item), evidence) for question in item.questions]
+    for verdict in () if item.is_blind else item.verdicts:
         said = ", ".join(f"{name}={label(value)}" for name, value in verdict.values.items())
         parts.append(Text(harmless(f"{verdict.reviewer}: {said} ({verdict.kind}) {verdict.note}")))
     stdout().print(Text(heading, style="bold"), Group(*parts), sep="\n")
@@ -192,6 +201,11 @@ def _apart(ticket: Mapping[str, Any]) -> list[Text]:
     ]
 
 
+def _as_shown(question: Question, item: Item) -> Question:
+    """Without what the machine said, where that must sway nobody."""
+    return replace(question, machine=None) if item.is_blind else question
+
+
 def _question(question: Question, decision: Mapping[str, Any]) -> Table:
     """The options of one field with what the machine thought of each."""
     evidence = (decision.get("fields") or {}).get(question.field) or {}
@@ -202,9 +216,8 @@ def _question(question: Question, decision: Mapping[str, Any]) -> Table:
     for option in question.options:
         name = label(option)
         share = probabilities.get(name)
-        mark = (
-            "→ " if option == question.machine and type(option) is type(question.machine) else "  "
-        )
+        is_machine = option == question.machine and type(option) is type(question.machine)
+        mark = "→ " if is_machine and decision else "  "
         table.add_row(
             Text(mark + harmless(name)),
             "" if share is None else f"{share:.2f}",
@@ -214,6 +227,8 @@ def _question(question: Question, decision: Mapping[str, Any]) -> Table:
 
 
 def _plain(item: Item) -> dict[str, Json]:
+    """The item as JSON; while it is judged blind, without what machine and others said."""
+    shown = [_as_shown(question, item) for question in item.questions]
     return {
         "id": item.id,
         "ticket_id": item.ticket_id,
@@ -221,7 +236,8 @@ def _plain(item: Item) -> dict[str, Json]:
         "state": item.state.value,
         "reasons": list(item.reasons),
         "ticket": dict(item.ticket),
-        "decision": dict(item.decision),
+        "is_blind": item.is_blind,
+        "decision": None if item.is_blind else dict(item.decision),
         "questions": [
             {
                 "field": q.field,
@@ -229,10 +245,10 @@ def _plain(item: Item) -> dict[str, Json]:
                 "machine": q.machine,
                 "required": q.required,
             }
-            for q in item.questions
+            for q in shown
         ],
         "verdicts": [
             {"reviewer": v.reviewer, "kind": v.kind, "values": dict(v.values), "note": v.note}
-            for v in item.verdicts
+            for v in (() if item.is_blind else item.verdicts)
         ],
     }

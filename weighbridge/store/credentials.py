@@ -14,8 +14,8 @@ from sqlalchemy import Connection, Row, delete, insert, select
 
 from weighbridge.errors import PersonRefused
 from weighbridge.store.database import Database
-from weighbridge.store.people import Role
 from weighbridge.store.people_tables import credential_table, person_table
+from weighbridge.store.roles import Role
 
 Kind = Literal["session", "token", "link"]
 
@@ -139,10 +139,12 @@ class Credentials:
             gone = delete(credential_table).where(_credential.hash == credential_id)
             return connection.execute(gone).rowcount > 0
 
-    def revoke_all(self, person: str) -> int:
-        """End everything that lets somebody in but the password; returns how many there were."""
+    def revoke_all(self, person: str, *, kind: Kind | None = None) -> int:
+        """End all of one kind, or all there is; the password stays. Returns how many there were."""
+        gone = delete(credential_table).where(_credential.person == person)
+        if kind is not None:
+            gone = gone.where(_credential.kind == kind)
         with self._database.writing() as connection:
-            gone = delete(credential_table).where(_credential.person == person)
             return connection.execute(gone).rowcount
 
     def _now(self) -> int:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from typing import Any, Final
 
 from sqlalchemy import Row, insert, select, update
@@ -17,27 +16,10 @@ from weighbridge.errors import PersonRefused
 from weighbridge.store.database import Database
 from weighbridge.store.dialect import lock
 from weighbridge.store.people_tables import person_table
+from weighbridge.store.roles import Role
 
 _NAME: Final = re.compile(r"[\w.@+-]{1,64}")  # e-mail addresses are names too
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class Role(StrEnum):
-    """What somebody may do; each role may do what those before it may."""
-
-    VIEWER = "viewer"
-    REVIEWER = "reviewer"
-    ADJUDICATOR = "adjudicator"
-    ADMIN = "admin"
-
-    def includes(self, other: Role) -> bool:
-        """Whether this role may do all that `other` may.
-
-        >>> Role.ADMIN.includes(Role.REVIEWER), Role.VIEWER.includes(Role.REVIEWER)
-        (True, False)
-        """
-        order = list(Role)
-        return order.index(self) >= order.index(other)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,114 @@
+"""Form: what somebody sent, from a form or as a JSON object, as text by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+from urllib.parse import parse_qsl
+
+from fastapi import Depends
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from weighbridge.decision import Json, Question
+
+ANSWER = "answer:"  # before the name of a field that a person judges
+
+_MAX_FIELDS = 2000
+
+
+class Form:
+    """Names and values; whoever asks for a name that was not sent gets nothing, never an error.
+
+    Args:
+        given: in the order in which they came; a name may come several times.
+        values: answers by field, where a program sent them as JSON.
+    """
+
+    def __init__(
+        self, given: Sequence[tuple[str, str]], values: Mapping[str, Json] | None = None
+    ) -> None:
+        self._given = tuple(given)
+        self._values = values
+
+    def text(self, name: str, default: str = "") -> str:
+        """The first value of a name."""
+        return next((value for key, value in self._given if key == name), default)
+
+    def all(self, name: str) -> list[str]:
+        """Every value of a name."""
+        return [value for key, value in self._given if key == name]
+
+    def number(self, name: str) -> float | None:
+        """A value that is a finite number; None for anything else."""
+        try:
+            number = float(self.text(name))
+        except ValueError:
+            return None
+        return number if abs(number) < 1e15 else None
+
+    def under(self, prefix: str) -> dict[str, str]:
+        """The values of names that begin with `prefix`, by the rest of the name."""
+        return {
+            key.removeprefix(prefix): value for key, value in self._given if key.startswith(prefix)
+        }
+
+    def answers(self, questions: Sequence[Question]) -> dict[str, Json]:
+        """The answers to questions; what nobody asked is kept, for the queue to refuse it.
+
+        A page sends each option as its JSON, which alone tells `1` from `"1"`.
+        """
+        if self._values is not None:
+            return dict(self._values)
+        asked = {question.field: question for question in questions}
+        return {
+            field: _parsed(value, asked.get(field))
+            for field, value in self.under(ANSWER).items()
+            if value.strip()
+        }
+
+
+async def read_form(request: Request) -> Form:
+    """What the body holds, as a dependency of endpoints.
+
+    Raises:
+        HTTPException: 400 for what is neither a form nor a JSON object; 413 for too many fields.
+    """
+    body, kind = await request.body(), request.headers.get("content-type", "")
+    try:
+        if kind.partition(";")[0].strip().lower() == "application/json":
+            return _from_json(json.loads(body))
+        return Form(
+            parse_qsl(
+                body.decode("utf-8", "strict"), keep_blank_values=True, max_num_fields=_MAX_FIELDS
+            )
+        )
+    except (ValueError, RecursionError):
+        raise HTTPException(400) from None
+
+
+FormBody = Annotated[Form, Depends(read_form)]
+
+
+def _from_json(sent: Any) -> Form:
+    if not isinstance(sent, dict) or not isinstance(sent.get("values", {}), dict):
+        raise ValueError("want an object")  # noqa: TRY004  # of the text, as json.loads puts it
+    given = [
+        (str(name), str(value))
+        for name, content in sent.items()
+        if name != "values"
+        for value in (content if isinstance(content, list) else [content])
+    ]
+    return Form(given, sent.get("values"))
+
+
+def _parsed(text: str, question: Question | None) -> Json:
+    # Without options, and unless the machine's answer shows otherwise, people write plain text.
+    if question and not question.options and isinstance(question.machine, str | None):
+        return text
+    try:
+        value: Json = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return value

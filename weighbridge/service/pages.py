@@ -1,0 +1,139 @@
+"""Page and Go: what an endpoint answers, as HTML for people and as JSON for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from weighbridge.decision import label
+from weighbridge.service import words
+from weighbridge.service.identity import Visitor
+from weighbridge.service.marks import legible, marked
+from weighbridge.store.roles import Role
+
+FOLDER: Final = Path(__file__).parent
+
+
+class Page(Response):
+    """A page; of a path that ends in `.json`, the same as data.
+
+    Args:
+        template: its file name.
+        view: what it shows, as plain JSON values.
+        status_code: of the answer.
+        headers: of the answer.
+        form: what its forms are filled with where that must not be in the JSON: tokens, drafts.
+    """
+
+    def __init__(
+        self,
+        template: str,
+        view: Mapping[str, Any],
+        *,
+        status_code: int = 200,
+        headers: Mapping[str, str] | None = None,
+        form: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(status_code=status_code)
+        self._template, self._view, self._form = template, dict(view), dict(form or {})
+        self._extra = dict(headers or {})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it in the form that was asked for."""
+        request, response = Request(scope), Response()
+        if wants_json(request):
+            response = JSONResponse(self._view, self.status_code, self._extra)
+        else:
+            html = _render(request, self._template, self._view, self._form)
+            response = HTMLResponse(html, self.status_code, self._extra)
+        for name, value in self.raw_headers:
+            if name == b"set-cookie":
+                response.raw_headers.append((name, value))
+        await response(scope, receive, send)
+
+
+class Go(Response):
+    """The answer to a form: on to a page, so that loading it again repeats nothing.
+
+    Args:
+        path: of the page, below the application's own.
+        view: the same outcome for programs.
+    """
+
+    def __init__(self, path: str, view: Mapping[str, Any] | None = None) -> None:
+        super().__init__(status_code=303)
+        self._path, self._view = path, dict(view or {})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it in the form that was asked for."""
+        request, response = Request(scope), Response()
+        if wants_json(request):
+            response = JSONResponse(self._view)
+        else:
+            response = RedirectResponse(root_path(request) + self._path, status_code=303)
+        for name, value in self.raw_headers:
+            if name == b"set-cookie":
+                response.raw_headers.append((name, value))
+        await response(scope, receive, send)
+
+
+def wants_json(request: Request) -> bool:
+    """Whether a program asks."""
+    return request.url.path.endswith(".json")
+
+
+def root_path(request: Request) -> str:
+    """Where the application is mounted; "" at the top."""
+    return str(request.scope.get("root_path", "")).rstrip("/")
+
+
+def _render(
+    request: Request, template: str, view: Mapping[str, Any], form: Mapping[str, Any]
+) -> str:
+    visitor = getattr(request.state, "visitor", None)
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            at=root_path(request),
+            me=visitor.person if isinstance(visitor, Visitor) else None,
+            may=visitor.role.includes if isinstance(visitor, Visitor) else lambda _: False,
+            path=request.scope["path"].removeprefix(request.scope.get("root_path", "")),
+            form=form,
+            **view,
+        )
+    )
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(FOLDER / "templates"),
+        autoescape=True,  # whatever the file is called
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    environment.filters |= {
+        "ago": words.ago,
+        "clock": words.clock,
+        "duration": words.duration,
+        "label": label,
+        "legible": legible,
+        "marked": marked,
+        "moment": words.moment,
+        "percent": words.percent,
+        "reason": words.reason,
+        "reason_hint": words.reason_hint,
+    }
+    environment.globals |= {"Role": Role, "now": lambda: datetime.now(UTC)}
+    return environment
