@@ -23,6 +23,7 @@ WeighbridgeError
     ├── QueueUnavailable   the database cannot be read or written; carries the decision
     ├── ItemNotFound       no item of that id
     ├── LeaseLost          somebody else holds the item, or it is done
+    ├── ChangeRefused      the item is not in a state in which that can be done
     └── VerdictInvalid     the verdict does not answer what was asked
 
 A message says what happened and where; `hint` says what to do. Neither ever holds a key, ticket
@@ -315,6 +316,19 @@ class LeaseLost(QueueError):
     """Somebody else holds the item now, or it is already done."""
 
     hint = "Look at it with `weighbridge review show`; nothing was overwritten."
+
+    def __init__(self, item_id: str, problem: str) -> None:
+        super().__init__(item_id, problem)
+        self.item_id, self.problem = item_id, problem
+
+    def __str__(self) -> str:
+        return f"item {self.item_id!r}: {self.problem}"
+
+
+class ChangeRefused(QueueError):
+    """What was wanted cannot be done with the item as it stands; nothing was changed."""
+
+    hint = "Look at it with `weighbridge review show`."
 
     def __init__(self, item_id: str, problem: str) -> None:
         super().__init__(item_id, problem)

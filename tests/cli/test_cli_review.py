@@ -17,7 +17,7 @@ def test_item_goes_from_the_queue_to_a_verdict(cli, item):
     """Show takes nothing, next takes it, answer closes it, stats count it."""
     assert item in cli("review", "show").out
     taken = cli("review", "next", "--as", "ann", "--json").lines[0]
-    assert (taken["id"], taken["state"]) == (item, "leased")
+    assert (taken["id"], taken["state"]) == (item, "open")
     assert cli("review", "show").out == "Nothing waits.\n"
     assert cli("review", "next", "--as", "bob").err == "Nothing waits.\n"
     assert cli("review", "answer", item, "category=bug", "--agree", "--as", "bob").code == 1

@@ -126,6 +126,7 @@ def stats(as_json: JsonOption = False, config: ConfigOption = None) -> None:
         numbers = queue.stats()
     rows: dict[str, Json] = {
         "waiting": numbers.num_waiting,
+        "leased": numbers.num_leased,
         **{f"items {state}": count for state, count in numbers.num_by_state.items()},
         "verdicts": numbers.num_verdicts,
         "agreement": numbers.agreement,

@@ -1,4 +1,4 @@
-"""Item, Verdict, Stats: what the queue hands out; no `repr` shows a ticket, answer or token."""
+"""Item, Slot, Lease, Verdict, Event: what the queue hands out; no `repr` shows text or tokens."""
 
 from __future__ import annotations
 
@@ -10,36 +10,107 @@ from typing import Literal
 
 from weighbridge.decision import Json, Question, ReviewId
 
-Kind = Literal["correct", "corrected"]
+Said = Literal["answer", "unsure", "unclassifiable"]
+Kind = Literal["correct", "corrected", "unsure", "unclassifiable", "undo"]
 
 
 class State(StrEnum):
-    """Where an item stands. A lease that ran out stays `leased` until somebody takes the item."""
+    """Where an item stands. Whether somebody has it open right now is a matter of its slots."""
+
+    OPEN = "open"
+    NEEDS_ADJUDICATION = "needs_adjudication"
+    DONE = "done"
+    CANCELLED = "cancelled"
+
+
+class SlotState(StrEnum):
+    """Where a slot stands. A lease that ran out stays `leased` until somebody takes the slot."""
 
     OPEN = "open"
     LEASED = "leased"
     DONE = "done"
+    CANCELLED = "cancelled"
+
+
+class SlotKind(StrEnum):
+    """What a slot is for: one of the judgements that are needed, or the one that settles them."""
+
+    REVIEW = "review"
+    ADJUDICATE = "adjudicate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """One person's place at an item.
+
+    Args:
+        kind: what for.
+        state: as stored.
+        owner: who holds it, or judged in it; None while open.
+        lease_until: UTC; None unless leased. It may lie in the past.
+        assignee: who it is kept for; None: anybody.
+        skips: how often it was handed back unjudged.
+    """
+
+    kind: SlotKind
+    state: SlotState
+    owner: str | None
+    lease_until: datetime | None
+    assignee: str | None
+    skips: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """A timed right to one slot.
+
+    Args:
+        token: proves it.
+        until: UTC. A verdict is taken later too, as long as nobody else took the slot.
+        opened_at: UTC, when the slot was claimed.
+        kind: of the slot.
+    """
+
+    token: str = field(repr=False)
+    until: datetime
+    opened_at: datetime
+    kind: SlotKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a person said about one item.
+    """What a person said about one item. An undo is a verdict too, and takes another one back.
 
     Args:
+        id: larger than that of any earlier verdict.
+        item_id: of the item.
+        round: of the item, from 1.
         reviewer: who said it.
-        kind: "correct" if every value is the machine's own, else "corrected".
-        values: the person's answer, by field.
+        kind: "correct" if every value is the machine's own, "corrected" if not; "undo" takes the
+            verdict `supersedes` back.
+        values: the person's answer, by field; empty unless correct or corrected.
         machine: what the machine had answered to each question, frozen with the verdict.
+        was_shown: whether the reviewer saw the machine's answer before judging.
+        is_adjudication: whether it settles a disagreement of others.
+        opened_at: UTC, when the item was claimed.
         submitted_at: UTC.
         note: free text for colleagues.
+        supersedes: id of the verdict that this one takes back; None unless an undo.
     """
 
+    id: int
+    item_id: ReviewId
+    round: int
     reviewer: str
     kind: Kind
     values: Mapping[str, Json] = field(repr=False)
     machine: Mapping[str, Json] = field(repr=False)
+    was_shown: bool
+    is_adjudication: bool
+    opened_at: datetime
     submitted_at: datetime
     note: str = field(default="", repr=False)
+    supersedes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,17 +124,25 @@ class Item:
         state: as stored.
         ticket: as plain JSON values: id, subject, body, metadata.
         decision: `Decision.to_json()` of what the machine made of it.
-        questions: what a person is asked, one for each judged field.
+        questions: what a person is asked, one for each judged field, as of the time of enqueuing.
         reasons: why a person must look, the weightiest first.
-        priority: 0 to 1, higher comes first: how unsure the machine was.
+        is_audit: whether it belongs to the uniform sample of all tickets.
+        needed: how many people are asked in the present round.
+        round: 1, and one more with each reopening.
+        uncertainty: how unsure the machine was, 0 to 1; 1 if that is unknown.
+        version: grows with every change.
         created_at: UTC.
-        done_at: UTC; None until there is a verdict.
-        lease_owner: who holds the item, or held it last while nobody else has taken it; None when
-            open or done.
-        lease_until: UTC, the end of that lease. A verdict is taken later too, as long as nobody
-            else took the item.
-        lease_token: proves the lease; set only in what `claim` returns.
-        verdicts: the oldest first.
+        due_at: UTC, by when it should be judged; None if there is no such time.
+        assignee: who it is kept for; None: anybody.
+        done_at: UTC; None until the round is settled.
+        settled_no: larger than that of any item settled before; None until the round is settled.
+        resolved_kind: what came out: "answer", or that the ticket fits no option, or that even the
+            adjudicator was unsure; None until the round is settled.
+        resolution: the answer, by field; None unless `resolved_kind` is "answer".
+        erased_at: UTC, when the ticket's text was removed; None while it is there.
+        lease: yours; set only in what `claim`, `renew` and `undo` return.
+        slots: of the present round.
+        verdicts: of all rounds, the oldest first.
     """
 
     id: ReviewId
@@ -74,32 +153,61 @@ class Item:
     decision: Mapping[str, Json] = field(repr=False)
     questions: tuple[Question, ...] = field(repr=False)
     reasons: tuple[str, ...]
-    priority: float
+    is_audit: bool
+    needed: int
+    round: int
+    uncertainty: float
+    version: int
     created_at: datetime
+    due_at: datetime | None = None
+    assignee: str | None = None
     done_at: datetime | None = None
-    lease_owner: str | None = None
-    lease_until: datetime | None = None
-    lease_token: str | None = field(default=None, repr=False)
+    settled_no: int | None = None
+    resolved_kind: Said | None = None
+    resolution: Mapping[str, Json] | None = field(default=None, repr=False)
+    erased_at: datetime | None = None
+    lease: Lease | None = None
+    slots: tuple[Slot, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
+
+    @property
+    def lease_token(self) -> str | None:
+        """What proves your lease, if this item was given with one."""
+        return None if self.lease is None else self.lease.token
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether to hide what the machine and other people say, so that they sway nobody."""
+        is_settled = self.state in (State.DONE, State.CANCELLED)
+        return not is_settled and (
+            self.is_audit or self.needed > 1 or self.state is State.NEEDS_ADJUDICATION
+        )
+
+    @property
+    def standing(self) -> tuple[Verdict, ...]:
+        """The verdicts of the present round that nobody took back, the oldest first."""
+        taken_back = {verdict.supersedes for verdict in self.verdicts}
+        return tuple(
+            verdict
+            for verdict in self.verdicts
+            if verdict.round == self.round
+            and verdict.kind != "undo"
+            and verdict.id not in taken_back
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stats:
-    """The queue in numbers, all from one moment.
+class Event:
+    """One line of an item's history, which only grows.
 
     Args:
-        num_by_state: items by stored state; every state is there.
-        num_by_reason: items by reason, done ones too; an item counts once for each of its reasons.
-        num_waiting: items that could be claimed now: open, or leased by somebody whose lease ended.
-        num_verdicts: verdicts of any kind.
-        agreement: share of verdicts that changed nothing, 0 to 1; None before the first. A machine
-            that gave no answer has not agreed.
-        oldest_waiting_s: age of the oldest item that could be claimed now; None if none could.
+        at: UTC.
+        actor: who did it; "weighbridge" if no person.
+        kind: what was done, such as "claimed".
+        detail: more about it. Notes and reasons that people wrote are in it.
     """
 
-    num_by_state: Mapping[State, int]
-    num_by_reason: Mapping[str, int]
-    num_waiting: int
-    num_verdicts: int
-    agreement: float | None
-    oldest_waiting_s: float | None
+    at: datetime
+    actor: str
+    kind: str
+    detail: Mapping[str, Json] = field(repr=False)

@@ -1,64 +1,80 @@
-"""ReviewQueue: entries go in once, one person at a time judges each, and nothing is lost."""
+"""ReviewQueue: entries go in once, people judge them one at a time, and nothing is lost."""
 
 from __future__ import annotations
 
 import secrets
-import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Final
 
-from sqlalchemy import Connection, Row, func, insert, select
-from sqlalchemy.dialects.sqlite import insert as insert_or_keep
+from sqlalchemy import Connection
 
 from weighbridge.decision import Json, ReviewEntry, ReviewId
-from weighbridge.errors import (
-    ItemNotFound,
-    LeaseLost,
-    QueueError,
-    QueueUnavailable,
-    VerdictInvalid,
-)
-from weighbridge.review import statements
+from weighbridge.errors import QueueError, QueueUnavailable
+from weighbridge.review import changing, claiming, intake, judging
+from weighbridge.review.claiming import Term
 from weighbridge.review.ids import time_ordered_id
-from weighbridge.review.items import Item, State, Stats
-from weighbridge.review.rows import item_from, item_row, questions_from
-from weighbridge.review.verdicts import judge
+from weighbridge.review.items import Item, Said
+from weighbridge.review.judging import Answer
+from weighbridge.review.ordering import HEAD_STARTS_S
+from weighbridge.review.overviews import BulkResult
+from weighbridge.review.queue_reading import QueueReading
+from weighbridge.review.reading import read
+from weighbridge.review.rows import microseconds
+from weighbridge.review.statements import MAX_LEASE_US
 from weighbridge.store.database import Database
-from weighbridge.store.queue_tables import event_table, item_table, verdict_table
 
-_MACHINE = "weighbridge"  # the actor of what no person did
-_MAX_VALUES = 10_000  # in one statement; SQLite allows 32,766
+LEASE_S: Final = 600.0
 
 
-class ReviewQueue:
+class ReviewQueue(QueueReading):
     """The queue over one database; safe to use from many threads and processes at once.
 
-    Every method is one transaction and may wait for the database, so an event loop should call it
-    in a thread. Any of them raises `QueueUnavailable` when the database fails.
+    An item is judged by as many people as it needs, each in a slot of their own. If they agree it
+    is settled; if they differ or one of them is unsure, an adjudicator has the last word. Verdicts
+    and history are only ever added to.
+
+    Every method is one transaction, except where it says otherwise, and may wait for the database,
+    so an event loop should call it in a thread. Any of them raises `QueueUnavailable` when the
+    database fails, and those that take an item's id raise `ItemNotFound` if there is no such item.
 
     Args:
         database: the queue closes it.
-        clock: seconds since 1970.
+        clock: seconds since 1970; by default the clock that all users of the database share.
         new_id: of an item; by default `ids.time_ordered_id` of the clock.
         new_token: proves a lease; must not be guessable.
+        needed: how many people judge an item.
+        audits_needed: how many judge one of the uniform sample of all tickets.
+        head_start_s: what full uncertainty is worth in age; see `ordering`.
+        redact: applied to all text of a ticket before it is stored.
     """
 
     def __init__(
         self,
         database: Database,
         *,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
         new_id: Callable[[], str] | None = None,
         new_token: Callable[[], str] = secrets.token_urlsafe,
+        needed: int = 1,
+        audits_needed: int = 1,
+        head_start_s: float = HEAD_STARTS_S["fair"],
+        redact: Callable[[str], str] | None = None,
     ) -> None:
-        self._database = database
-        self._clock = clock
-        self._new_id = new_id or (lambda: time_ordered_id(self._now()))
-        self._new_token = new_token
+        if needed < 1 or audits_needed < 1:
+            raise ValueError("an item needs at least one person")
+        super().__init__(database, clock=clock)
+        self._new_id, self._new_token = new_id, new_token
+        self._policy = intake.Policy(
+            needed=needed, audits_needed=audits_needed, head_start_s=head_start_s, redact=redact
+        )
 
     def enqueue(self, entry: ReviewEntry) -> ReviewId:
         """Put an entry into the queue, unless one with its dedupe key is or was there.
+
+        An older item about the same ticket that nobody has judged yet is cancelled: the ticket has
+        changed since.
 
         Returns:
             The id of the new item, or of the one that was there first.
@@ -66,76 +82,92 @@ class ReviewQueue:
         Raises:
             QueueUnavailable: with the entry's decision in it.
         """
-        now, item_id = self._now(), ReviewId(self._new_id())
-        statement = (
-            insert_or_keep(item_table)
-            .values(item_row(entry, item_id, now))
-            # Named, so that a clash of ids is an error and not taken for a repetition.
-            .on_conflict_do_nothing(index_elements=[item_table.c.dedupe_key])
-            .returning(item_table.c.id)
-        )
         try:
-            with self._database.writing() as connection:
-                if connection.scalar(statement) is None:
-                    same = item_table.c.dedupe_key == entry.dedupe_key
-                    return ReviewId(connection.scalars(select(item_table.c.id).where(same)).one())
-                _record(connection, item_id, now, _MACHINE, "enqueued", {})
+            with self._writing() as (connection, now):
+                new = self._new_id() if self._new_id else time_ordered_id(now)
+                return intake.add_item(connection, entry, ReviewId(new), now, self._policy)
         except QueueUnavailable as error:
             raise QueueUnavailable(error.database, error.problem, entry.decision) from None
-        return item_id
+
+    def record(self, entries: Sequence[ReviewEntry]) -> None:
+        """Keep what was decided without a person, for statistics; no ticket text is kept."""
+        with self._writing() as (connection, now):
+            intake.add_decisions(connection, entries, now)
 
     def claim(
-        self, reviewer: str, *, lease_s: float = 900.0, item_id: str | None = None
+        self,
+        reviewer: str,
+        *,
+        lease_s: float = LEASE_S,
+        item_id: str | None = None,
+        may_adjudicate: bool = False,
     ) -> Item | None:
-        """Lease the first item that waits, or the one that is named, to `reviewer`.
+        """Lease the next item to `reviewer`, or the one that is named.
 
         Whoever holds a lease gets it prolonged, with the same token: without `item_id` that item
-        comes again before any other, so that a person who starts over leaves none behind.
+        comes again before any other, so that a person who starts over leaves none behind. Then
+        come leases of others that ended, then what is kept for this reviewer, then what is for
+        anybody, each in the order of work. Nobody is offered what they skipped, what is kept for
+        somebody else, or an item that they have judged in this round; by name they get the first
+        two, and may adjudicate what they have judged.
+
+        Args:
+            reviewer: who.
+            lease_s: at most a day.
+            item_id: wanted by name.
+            may_adjudicate: whether they may settle what others disagree on.
 
         Returns:
-            The item with its `lease_token`; None if nothing waits.
+            The item with its `lease`; None if nothing is offered, and `why_empty` says why.
 
         Raises:
-            ItemNotFound: there is no item of that id.
-            LeaseLost: somebody else holds the named item, or it is done.
+            LeaseLost: the named item cannot be had; the message says why.
         """
-        if not reviewer or not 0 < lease_s < float("inf"):
-            raise ValueError("a lease needs a reviewer and a length above 0 s")
-        now = self._now()
-        until = now + round(lease_s * 1e6)
-        with self._database.writing() as connection:
-            row = connection.execute(
-                statements.renew(reviewer, now=now, until=until, item_id=item_id)
-            ).one_or_none()
-            if row is None:
-                token = self._new_token()
-                row = connection.execute(
-                    statements.claim(reviewer, token, now=now, until=until, item_id=item_id)
-                ).one_or_none()
-                if row is not None:
-                    _record(connection, row.id, now, reviewer, "claimed", {"lease_until": until})
-            if row is not None:
-                return _with_verdicts(connection, [row], with_token=True)[0]
+        _check_reviewer(reviewer)
+        with self._writing() as (connection, now):
+            term = _term(now, lease_s)
             if item_id is None:
-                return None
-            raise _refusal(connection, item_id, reviewer)
+                return claiming.claim_next(
+                    connection, reviewer, term, self._new_token, may_adjudicate=may_adjudicate
+                )
+            slot = claiming.claim_item(
+                connection, item_id, reviewer, term, self._new_token, may_adjudicate=may_adjudicate
+            )
+            return read(connection, slot.item_id, leased=slot)
 
-    def get(self, item_id: str) -> Item:
-        """The item of that id, without its lease token.
+    def renew(self, item_id: str, *, reviewer: str, token: str, lease_s: float = LEASE_S) -> Item:
+        """Prolong a lease from now on, also one that has ended while nobody else took the slot.
 
         Raises:
-            ItemNotFound: there is none.
+            LeaseLost: it is no longer theirs; the message says why.
         """
-        with self._database.reading() as connection:
-            return _read(connection, item_id)
+        with self._writing() as (connection, now):
+            until = _term(now, lease_s).until
+            slot = claiming.renew(connection, item_id, reviewer, token, until)
+            return read(connection, slot.item_id, leased=slot)
 
-    def waiting(self, limit: int = 100) -> list[Item]:
-        """Up to `limit` items that could be claimed now, in the order in which they would be."""
-        if limit < 0:
-            raise ValueError("limit is below 0")
-        with self._database.reading() as connection:
-            rows = connection.execute(statements.waiting(self._now(), limit)).all()
-            return _with_verdicts(connection, rows)
+    def release(self, item_id: str, *, reviewer: str, token: str) -> None:
+        """Give an item back unjudged.
+
+        Raises:
+            LeaseLost: see `renew`.
+        """
+        with self._writing() as (connection, now):
+            claiming.release(connection, item_id, reviewer, token, now)
+
+    def skip(self, item_id: str, *, reviewer: str, token: str, reason: str = "") -> None:
+        """Give an item back unjudged; this reviewer is not offered it again until they `unskip`.
+
+        Raises:
+            LeaseLost: see `renew`.
+        """
+        with self._writing() as (connection, now):
+            claiming.skip(connection, item_id, reviewer, token, reason, now)
+
+    def unskip(self, reviewer: str) -> int:
+        """Offer a reviewer again all that they skipped; returns how many items that are."""
+        with self._writing() as (connection, _):
+            return claiming.unskip(connection, reviewer)
 
     def answer(
         self,
@@ -144,140 +176,162 @@ class ReviewQueue:
         reviewer: str,
         token: str,
         values: Mapping[str, Json],
+        kind: Said = "answer",
+        was_shown: bool | None = None,
         note: str = "",
         idem_key: str | None = None,
     ) -> Item:
-        """Close an item with a person's verdict; all of it is stored, or nothing.
+        """Store a person's verdict; all of it, or nothing.
 
-        A lease that has ended is honoured as long as nobody else took the item: a slow reader does
+        A lease that has ended is honoured as long as nobody else took the slot: a slow reader does
         not lose the work for nothing.
 
         Args:
             item_id: of a claimed item.
             reviewer: whoever claimed it.
             token: the `lease_token` that `claim` gave.
-            values: the answer to each question, by field; optional ones may be missing.
+            values: the answer to each question, by field; optional ones may be missing. Not looked
+                at unless `kind` is "answer".
+            kind: whether it is an answer at all: "unsure" asks an adjudicator, "unclassifiable"
+                says that the ticket fits no option.
+            was_shown: whether the reviewer saw the machine's answer; by default what `is_blind`
+                demands is taken to have been done.
             note: free text for colleagues.
             idem_key: a verdict sent twice under one key is stored once, and the second call
                 returns the item as it stands, whatever it brought.
 
         Raises:
-            ItemNotFound: there is no item of that id.
-            LeaseLost: somebody else took the item, it is done, or nobody has claimed it.
+            LeaseLost: see `renew`.
             VerdictInvalid: see `verdicts.judge`; or the key was used for another item.
         """
-        now = self._now()
-        with self._database.writing() as connection:
-            if idem_key is not None and _is_replay(connection, item_id, idem_key):
-                return _read(connection, item_id)
-            row = connection.execute(
-                statements.finish(item_id, owner=reviewer, token=token, now=now)
-            ).one_or_none()
-            if row is None:
-                raise _refusal(connection, item_id, reviewer)
-            questions = questions_from(row)
-            kind = judge(item_id, questions, values)
-            connection.execute(
-                insert(verdict_table).values(
-                    item_id=item_id,
-                    reviewer=reviewer,
-                    kind=kind,
-                    values_json=dict(values),
-                    machine_json={question.field: question.machine for question in questions},
-                    idem_key=idem_key,
-                    lease_token=token,
-                    submitted_at=now,
-                    note=note,
-                )
+        given = Answer(said=kind, values=values, note=note, was_shown=was_shown, idem_key=idem_key)
+        with self._writing() as (connection, now):
+            return judging.answer(connection, item_id, reviewer, token, given, now)
+
+    def answer_many(
+        self,
+        item_ids: Sequence[str],
+        *,
+        reviewer: str,
+        values: Mapping[str, Json],
+        idem_key: str,
+        kind: Said = "answer",
+        note: str = "",
+    ) -> list[BulkResult]:
+        """Give the same verdict on many items, each in a transaction of its own.
+
+        Each is claimed by name, so one that somebody else holds is left to them. Nothing is
+        adjudicated. Sent again with the same key, what is stored is not stored twice and the rest
+        is tried again.
+
+        Returns:
+            What became of each, in the order given.
+
+        Raises:
+            QueueUnavailable: the database failed; what was stored before stays.
+        """
+        _check_reviewer(reviewer)
+        results = []
+        for item_id in dict.fromkeys(item_ids):
+            given = Answer(said=kind, values=values, note=note, idem_key=f"{idem_key}:{item_id}")
+            try:
+                with self._writing() as (connection, now):
+                    item = judging.answer_by_name(
+                        connection, item_id, reviewer, given, _term(now, LEASE_S), self._new_token
+                    )
+            except QueueUnavailable:
+                raise
+            except QueueError as error:
+                results.append(BulkResult(item_id=item_id, error=error))
+            else:
+                results.append(BulkResult(item_id=item_id, item=item))
+        return results
+
+    def undo(self, item_id: str, *, reviewer: str, idem_key: str | None = None) -> Item:
+        """Take this reviewer's last verdict in the present round back, by another verdict.
+
+        Returns:
+            The item, leased to the reviewer again.
+
+        Raises:
+            ChangeRefused: they have none there, an adjudicator has judged since, or the item was
+                cancelled.
+            VerdictInvalid: the key was used for another item.
+        """
+        with self._writing() as (connection, now):
+            term = _term(now, LEASE_S)
+            return judging.undo(connection, item_id, reviewer, term, self._new_token, idem_key)
+
+    def note(self, item_id: str, *, by: str, text: str) -> Item:
+        """Write something beside the item, for colleagues; it is in the history."""
+        with self._writing() as (connection, now):
+            return changing.note(connection, item_id, by, text, now)
+
+    def assign(self, item_id: str, *, to: str | None, by: str) -> Item:
+        """Keep an item for one person, or for nobody any more.
+
+        Raises:
+            ChangeRefused: it is done or cancelled.
+        """
+        with self._writing() as (connection, now):
+            return changing.assign(connection, item_id, to, by, now)
+
+    def set_due(
+        self,
+        item_id: str,
+        *,
+        due_at: datetime | None,
+        by: str,
+        not_before: datetime | None = None,
+    ) -> Item:
+        """Say by when an item should be judged, and from when on it is offered.
+
+        Raises:
+            ChangeRefused: it is done or cancelled.
+            ValueError: a time without a time zone.
+        """
+        due = None if due_at is None else microseconds(due_at)
+        earliest = 0 if not_before is None else microseconds(not_before)
+        head_start_s = self._policy.head_start_s
+        with self._writing() as (connection, now):
+            return changing.set_due(
+                connection, item_id, due, earliest, by, now, head_start_s=head_start_s
             )
-            _record(connection, item_id, now, reviewer, "answered", {"kind": kind})
-            return _with_verdicts(connection, [row])[0]
 
-    def stats(self) -> Stats:
-        """The queue in numbers. Reads every item once: for people and dashboards, not for loops."""
-        now = self._now()
-        with self._database.reading() as connection:
-            # Few combinations of reasons occur, however many items there are.
-            items = _counts(connection, item_table.c.state, item_table.c.reasons)
-            kinds = dict(_counts(connection, verdict_table.c.kind))
-            num_waiting, oldest = connection.execute(statements.num_waiting_and_oldest(now)).one()
-        states, reasons = Counter(dict.fromkeys(State, 0)), Counter[str]()
-        for state, combination, num in items:
-            states[State(state)] += num
-            reasons.update(dict.fromkeys(combination, num))
-        num_verdicts = sum(kinds.values())
-        return Stats(
-            num_by_state=dict(states),
-            num_by_reason=dict(reasons),
-            num_waiting=num_waiting,
-            num_verdicts=num_verdicts,
-            agreement=kinds.get("correct", 0) / num_verdicts if num_verdicts else None,
-            oldest_waiting_s=None if oldest is None else max(0.0, (now - oldest) / 1e6),
-        )
+    def cancel(self, item_id: str, *, by: str, reason: str) -> Item:
+        """Take an item out of the queue unjudged; harmless when repeated.
 
-    def close(self) -> None:
-        """Close the database; harmless when repeated."""
-        self._database.close()
+        Raises:
+            ChangeRefused: it is done.
+        """
+        with self._writing() as (connection, now):
+            return changing.cancel(connection, item_id, by, reason, now)
 
-    def _now(self) -> int:
-        return round(self._clock() * 1e6)
+    def reopen(self, item_id: str, *, by: str, reason: str, needed: int = 1) -> Item:
+        """Start another round about a settled or cancelled item; what was said before is kept.
+
+        Raises:
+            ChangeRefused: it is still open.
+        """
+        if needed < 1:
+            raise ValueError("an item needs at least one person")
+        with self._writing() as (connection, now):
+            return changing.reopen(connection, item_id, by, reason, needed, now)
+
+    @contextmanager
+    def _writing(self) -> Iterator[tuple[Connection, int]]:
+        """A transaction that writes, and the time."""
+        with self._database.writing() as connection:
+            yield connection, self._now(connection)
 
 
-def _read(connection: Connection, item_id: str) -> Item:
-    row = connection.execute(select(item_table).where(item_table.c.id == item_id)).one_or_none()
-    if row is None:
-        raise ItemNotFound(item_id)
-    return _with_verdicts(connection, [row])[0]
+def _term(now: int, lease_s: float) -> Term:
+    length = lease_s * 1e6
+    if not 0 < length <= MAX_LEASE_US:
+        raise ValueError("a lease lasts more than 0 s and at most a day")
+    return Term(now=now, until=now + round(length))
 
 
-def _with_verdicts(
-    connection: Connection, rows: Sequence[Row[Any]], *, with_token: bool = False
-) -> list[Item]:
-    verdicts = defaultdict(list)
-    for start in range(0, len(rows), _MAX_VALUES):
-        ids = [row.id for row in rows[start : start + _MAX_VALUES]]
-        statement = select(verdict_table).where(verdict_table.c.item_id.in_(ids))
-        for verdict in connection.execute(statement.order_by(verdict_table.c.id)):
-            verdicts[verdict.item_id].append(verdict)
-    return [item_from(row, verdicts[row.id], with_token=with_token) for row in rows]
-
-
-def _is_replay(connection: Connection, item_id: str, idem_key: str) -> bool:
-    used_for = connection.scalar(
-        select(verdict_table.c.item_id).where(verdict_table.c.idem_key == idem_key)
-    )
-    if used_for not in (None, item_id):
-        raise VerdictInvalid(item_id, "idem_key", "this key belongs to the verdict on another item")
-    return used_for is not None
-
-
-def _refusal(connection: Connection, item_id: str, reviewer: str) -> QueueError:
-    """Why `reviewer` cannot have, or has no longer, the item of that id."""
-    row = connection.execute(select(item_table).where(item_table.c.id == item_id)).one_or_none()
-    if row is None:
-        return ItemNotFound(item_id)
-    match State(row.state):
-        case State.DONE:
-            return LeaseLost(item_id, "it is already done")
-        case State.OPEN:
-            return LeaseLost(item_id, "nobody has claimed it")
-        case State.LEASED if row.lease_owner == reviewer:
-            return LeaseLost(item_id, "the token is not that of the lease")
-        case State.LEASED:
-            return LeaseLost(item_id, f"{row.lease_owner!r} holds it now")
-
-
-def _record(
-    connection: Connection, item_id: str, at: int, actor: str, kind: str, detail: dict[str, Json]
-) -> None:
-    """Add to the item's history, which is never changed."""
-    connection.execute(
-        insert(event_table).values(
-            item_id=item_id, at=at, actor=actor, kind=kind, detail_json=detail
-        )
-    )
-
-
-def _counts(connection: Connection, *columns: Any) -> list[tuple[Any, ...]]:
-    statement = select(*columns, func.count()).group_by(*columns)
-    return [tuple(row) for row in connection.execute(statement)]
+def _check_reviewer(reviewer: str) -> None:
+    if not reviewer:
+        raise ValueError("a lease needs a reviewer")

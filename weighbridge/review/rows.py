@@ -2,50 +2,34 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from sqlalchemy import Row
 
-from weighbridge.decision import Decision, Json, Question, ReviewEntry, ReviewId
-from weighbridge.review.items import Item, State, Verdict
+from weighbridge.decision import Json, Question, ReviewId
+from weighbridge.review.items import Event, Item, Lease, Slot, SlotKind, SlotState, State, Verdict
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
 
 
-def item_row(entry: ReviewEntry, item_id: ReviewId, now: int) -> dict[str, Any]:
-    """The row of a new item; the decision in it knows its own review id."""
-    return {
-        "id": item_id,
-        "dedupe_key": entry.dedupe_key,
-        "ticket_id": entry.decision.ticket_id,
-        "task": entry.decision.task,
-        "ticket_json": dict(entry.ticket),
-        "decision_json": replace(entry.decision, review_id=item_id).to_json(),
-        "questions_json": [_question_json(question) for question in entry.questions],
-        "reasons": [reason.value for reason in entry.decision.reasons],
-        "state": State.OPEN,
-        "priority": priority(entry.decision),
-        "created_at": now,
-    }
+def item_from(
+    row: Row[Any],
+    slots: Iterable[Row[Any]],
+    verdicts: Iterable[Row[Any]],
+    *,
+    leased: Row[Any] | None = None,
+) -> Item:
+    """An item as it was read.
 
-
-def priority(decision: Decision) -> float:
-    """How unsure the machine was about the first required field, 0 to 1; 1 if that is unknown."""
-    for evidence in decision.fields.values():
-        if evidence.required:
-            probability = evidence.probability
-            if probability is None or not math.isfinite(probability):
-                return 1.0
-            return min(1.0, max(0.0, 1.0 - probability))
-    return 1.0
-
-
-def item_from(row: Row[Any], verdicts: Iterable[Row[Any]], *, with_token: bool = False) -> Item:
-    """An item and its verdicts as they were read."""
+    Args:
+        row: of the item.
+        slots: of its present round.
+        verdicts: of all rounds, the oldest first.
+        leased: the slot whose lease is handed out with the item.
+    """
     return Item(
         id=ReviewId(row.id),
         ticket_id=row.ticket_id,
@@ -53,37 +37,58 @@ def item_from(row: Row[Any], verdicts: Iterable[Row[Any]], *, with_token: bool =
         state=State(row.state),
         ticket=row.ticket_json,
         decision=row.decision_json,
-        questions=tuple(questions_from(row)),
-        reasons=tuple(row.reasons),
-        priority=row.priority,
-        created_at=_moment(row.created_at),
-        done_at=None if row.done_at is None else _moment(row.done_at),
-        lease_owner=row.lease_owner,
-        lease_until=None if row.lease_until is None else _moment(row.lease_until),
-        lease_token=row.lease_token if with_token else None,
-        verdicts=tuple(_verdict_from(verdict) for verdict in verdicts),
+        questions=questions_from(row.questions_json),
+        reasons=split(row.reasons),
+        is_audit=row.is_audit,
+        needed=row.needed,
+        round=row.round,
+        uncertainty=row.uncertainty,
+        version=row.version,
+        created_at=moment(row.created_at),
+        due_at=_moment_or_none(row.due_at),
+        assignee=row.assignee,
+        done_at=_moment_or_none(row.done_at),
+        settled_no=row.settled_no,
+        resolved_kind=row.resolved_kind,
+        resolution=row.resolution_json,
+        erased_at=_moment_or_none(row.erased_at),
+        lease=None if leased is None else _lease_from(leased),
+        slots=tuple(map(_slot_from, slots)),
+        verdicts=tuple(map(verdict_from, verdicts)),
     )
 
 
-def questions_from(row: Row[Any]) -> list[Question]:
-    """The questions of an item's row."""
-    return [
-        Question(**{**stored, "options": tuple(stored["options"])}) for stored in row.questions_json
-    ]
-
-
-def _verdict_from(row: Row[Any]) -> Verdict:
+def verdict_from(row: Row[Any]) -> Verdict:
+    """A verdict as it was read."""
     return Verdict(
+        id=row.id,
+        item_id=ReviewId(row.item_id),
+        round=row.round,
         reviewer=row.reviewer,
         kind=row.kind,
         values=row.values_json,
         machine=row.machine_json,
-        submitted_at=_moment(row.submitted_at),
+        was_shown=row.was_shown,
+        is_adjudication=row.is_adjudication,
+        opened_at=moment(row.opened_at),
+        submitted_at=moment(row.submitted_at),
         note=row.note,
+        supersedes=row.supersedes,
     )
 
 
-def _question_json(question: Question) -> dict[str, Json]:
+def event_from(row: Row[Any]) -> Event:
+    """A line of the history as it was read."""
+    return Event(at=moment(row.at), actor=row.actor, kind=row.kind, detail=row.detail_json)
+
+
+def questions_from(stored: Iterable[dict[str, Any]]) -> tuple[Question, ...]:
+    """The questions of an item, whatever has become of the task since."""
+    return tuple(Question(**{**each, "options": tuple(each["options"])}) for each in stored)
+
+
+def question_json(question: Question) -> dict[str, Json]:
+    """A question as it is stored."""
     return {
         "field": question.field,
         "options": list(question.options),
@@ -93,6 +98,52 @@ def _question_json(question: Question) -> dict[str, Json]:
     }
 
 
-def _moment(us: int) -> datetime:
+def joined(codes: Iterable[str]) -> str:
+    """Codes as one text, which an index can count."""
+    return ",".join(codes)
+
+
+def split(codes: str) -> tuple[str, ...]:
+    """What `joined` has joined."""
+    return tuple(codes.split(",")) if codes else ()
+
+
+def moment(us: int) -> datetime:
+    """Microseconds since 1970 as a time in UTC."""
     # Not fromtimestamp: a float of seconds does not hold every microsecond.
-    return _EPOCH + timedelta(microseconds=us)
+    return _EPOCH + us * _MICROSECOND
+
+
+def microseconds(time: datetime) -> int:
+    """Microseconds since 1970.
+
+    Raises:
+        ValueError: the time has no time zone, so nobody knows when it is.
+    """
+    if time.tzinfo is None:
+        raise ValueError("want a time with a time zone")
+    return (time - _EPOCH) // _MICROSECOND
+
+
+def _lease_from(slot: Row[Any]) -> Lease:
+    return Lease(
+        token=slot.lease_token,
+        until=moment(slot.lease_until),
+        opened_at=moment(slot.opened_at),
+        kind=SlotKind(slot.kind),
+    )
+
+
+def _slot_from(row: Row[Any]) -> Slot:
+    return Slot(
+        kind=SlotKind(row.kind),
+        state=SlotState(row.state),
+        owner=row.owner,
+        lease_until=_moment_or_none(row.lease_until),
+        assignee=row.assignee or None,
+        skips=row.skips,
+    )
+
+
+def _moment_or_none(us: int | None) -> datetime | None:
+    return None if us is None else moment(us)

@@ -1,97 +1,152 @@
-"""The queue's SQL: each change of hands is one UPDATE that finds, takes and returns its row.
+"""The claim in SQL: one UPDATE that finds, takes and returns a slot.
 
-Two statements, a SELECT and then an UPDATE, could hand one item to two people.
+Two statements, a SELECT and then an UPDATE, could hand one slot to two people.
+
+A slot that is free lies in one of a few *lanes*: leases that ended, then what is kept for the
+reviewer, then what is for anybody; adjudications before reviews. Each lane is one walk through one
+index in the order of work, so that what is leased, kept for others or waits for an adjudicator
+is not walked past. The lanes are tried in turn within the one statement.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Final
 
-from sqlalchemy import ColumnElement, Select, Update, and_, func, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    FromClause,
+    Update,
+    and_,
+    exists,
+    func,
+    literal_column,
+    or_,
+    select,
+    update,
+)
 
-from weighbridge.review.items import State
-from weighbridge.store.queue_tables import LEASED, NOT_DONE, item_table
+from weighbridge.review.items import SlotKind, SlotState
+from weighbridge.store.queue_tables import skip_table, slot_table
 
-_item = item_table.c
-_IN_ORDER = (_item.priority.desc(), _item.created_at, _item.id)
+MAX_LEASE_US: Final = 86_400 * 10**6
+
+_slot = slot_table.c
+# Not bound: a partial index serves only a query that names its state.
+_IS_OPEN: Final[ColumnElement[str]] = literal_column(f"'{SlotState.OPEN}'")
+_IS_LEASED: Final[ColumnElement[str]] = literal_column(f"'{SlotState.LEASED}'")
 
 
-def claim(owner: str, token: str, *, now: int, until: int, item_id: str | None) -> Update:
-    """Take the first item that waits, or the one that is named, unless somebody holds it."""
-    named = and_(_item.id == item_id, _is_free(now))
+def claim(owner: str, token: str, *, now: int, until: int, may_adjudicate: bool) -> Update:
+    """Take the first free slot that `owner` may have, and return it."""
+    slot = slot_table.alias("free")
+    firsts = [
+        select(slot.c.id)
+        .where(lane)
+        .order_by(slot.c.sort_key, slot.c.id)
+        .limit(1)
+        # On PostgreSQL, claims at the same time pass over each other's rows.
+        .with_for_update(skip_locked=True, key_share=True)
+        for lane in lanes(slot, owner, now=now, may_adjudicate=may_adjudicate)
+    ]
+    # No lane is looked at after the first that gives a slot. The CTE is materialised, since a bare
+    # subquery of an UPDATE may be run again there, and lock more than one row.
+    first = select(func.coalesce(*(first.scalar_subquery() for first in firsts)).label("id"))
+    found = first.cte("found").prefix_with("MATERIALIZED")
+    return _lease(owner, token, now=now, until=until).where(
+        _slot.id == select(found.c.id).scalar_subquery()
+    )
+
+
+def claim_slot(slot_id: int, owner: str, token: str, *, now: int, until: int) -> Update:
+    """Take one slot, which the transaction has locked and found free."""
+    return _lease(owner, token, now=now, until=until).where(_slot.id == slot_id)
+
+
+def renew_first(owner: str, *, now: int, until: int) -> Update:
+    """Prolong the first lease of `owner` that still runs, its token unchanged."""
+    running = _slot.state == _IS_LEASED, _slot.owner == owner, ~_has_ended(slot_table, now)
+    first = (
+        select(_slot.id)
+        .where(*running)
+        .order_by(_slot.sort_key, _slot.id)
+        .limit(1)
+        .correlate(None)  # or SQLAlchemy would take the inner table for the outer one
+    )
     return (
-        update(item_table)
-        .where(_first(_waits(now)) if item_id is None else named)
+        update(slot_table)
+        # Said twice: on PostgreSQL the row may have changed hands since it was found.
+        .where(_slot.id == first.scalar_subquery(), *running)
+        .values(lease_until=until)
+        .returning(slot_table)
+    )
+
+
+def lanes(
+    slot: FromClause, owner: str, *, now: int, may_adjudicate: bool
+) -> list[ColumnElement[bool]]:
+    """Which rows of `slot` lie in each of the lanes that are open to `owner`."""
+    kinds = [SlotKind.ADJUDICATE, SlotKind.REVIEW] if may_adjudicate else [SlotKind.REVIEW]
+    may_have = _may_have(slot, owner, now)
+    ended = and_(
+        slot.c.state == _IS_LEASED,
+        _has_ended(slot, now),
+        slot.c.kind.in_(kinds),
+        slot.c.assignee.in_(["", owner]),
+        may_have,
+    )
+    return [
+        ended,
+        *(
+            and_(
+                slot.c.state == _IS_OPEN,
+                slot.c.kind == kind,
+                slot.c.assignee == assignee,
+                may_have,
+            )
+            for assignee in (owner, "")
+            for kind in kinds
+        ),
+    ]
+
+
+def is_free(slot: FromClause, now: int) -> ColumnElement[bool]:
+    """Whether nobody has the slot, now or any more."""
+    return or_(slot.c.state == _IS_OPEN, and_(slot.c.state == _IS_LEASED, _has_ended(slot, now)))
+
+
+def is_leased(slot: FromClause) -> ColumnElement[bool]:
+    """Whether somebody has it, or had it last."""
+    return slot.c.state == _IS_LEASED
+
+
+def _lease(owner: str, token: str, *, now: int, until: int) -> Update:
+    return (
+        update(slot_table)
         .values(
-            state=State.LEASED,
-            lease_owner=owner,
+            state=SlotState.LEASED,
+            owner=owner,
             lease_token=token,
             lease_until=until,
-            version=_item.version + 1,
+            opened_at=now,
         )
-        .returning(item_table)
+        .returning(slot_table)
     )
 
 
-def renew(owner: str, *, now: int, until: int, item_id: str | None) -> Update:
-    """Prolong a lease of `owner`, its token unchanged: a page that shows the item stays valid.
+def _has_ended(slot: FromClause, now: int) -> ColumnElement[bool]:
+    """Whether a lease is over; also if only a clock that was ahead can have given it."""
+    return or_(slot.c.lease_until < now, slot.c.lease_until > now + MAX_LEASE_US)
 
-    Without `item_id` only a lease that still runs counts; with it, also one that has ended while
-    nobody else took the item.
-    """
-    own = and_(LEASED, _item.lease_owner == owner)
-    running, named = and_(own, _item.lease_until >= now), and_(own, _item.id == item_id)
-    return (
-        update(item_table)
-        .where(_first(running) if item_id is None else named)
-        .values(lease_until=until, version=_item.version + 1)
-        .returning(item_table)
+
+def _may_have(slot: FromClause, owner: str, now: int) -> ColumnElement[bool]:
+    other, skip = slot_table.alias("other"), skip_table.c
+    return and_(
+        slot.c.not_before <= now,
+        ~exists().where(
+            other.c.item_id == slot.c.item_id,
+            other.c.round == slot.c.round,
+            other.c.owner == owner,
+            other.c.id != slot.c.id,
+        ),
+        ~exists().where(skip.item_id == slot.c.item_id, skip.reviewer == owner),
     )
-
-
-def finish(item_id: str, *, owner: str, token: str, now: int) -> Update:
-    """Close an item for the holder of its lease. The time at which the lease ends plays no part."""
-    return (
-        update(item_table)
-        .where(
-            _item.id == item_id,
-            _item.state == State.LEASED,
-            _item.lease_owner == owner,
-            _item.lease_token == token,
-        )
-        .values(
-            state=State.DONE,
-            lease_owner=None,
-            lease_token=None,
-            lease_until=None,
-            version=_item.version + 1,
-            done_at=now,
-        )
-        .returning(item_table)
-    )
-
-
-def waiting(now: int, limit: int) -> Select[*tuple[Any, ...]]:
-    """Items that could be claimed, in the order in which they would be."""
-    return select(item_table).where(_waits(now)).order_by(*_IN_ORDER).limit(limit)
-
-
-def num_waiting_and_oldest(now: int) -> Select[int, int | None]:
-    """How many items could be claimed, and when the oldest of them was made."""
-    return select(func.count(), func.min(_item.created_at)).where(_waits(now))
-
-
-def _is_free(now: int) -> ColumnElement[bool]:
-    return or_(
-        _item.state == State.OPEN, and_(_item.state == State.LEASED, _item.lease_until < now)
-    )
-
-
-def _waits(now: int) -> ColumnElement[bool]:
-    return and_(NOT_DONE, _is_free(now), _item.not_before <= now)
-
-
-def _first(condition: ColumnElement[bool]) -> ColumnElement[bool]:
-    first = select(_item.id).where(condition).order_by(*_IN_ORDER).limit(1)
-    # Without `correlate` SQLAlchemy would take the inner table for the outer one.
-    return _item.id == first.correlate(None).scalar_subquery()

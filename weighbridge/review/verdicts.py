@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Iterable, Mapping
+from typing import Literal
 
 from weighbridge.decision import Json, Question, label
 from weighbridge.errors import VerdictInvalid
-from weighbridge.review.items import Kind
+from weighbridge.review.outcomes import canonical
 
 
-def judge(item_id: str, questions: Iterable[Question], values: Mapping[str, Json]) -> Kind:
+def judge(
+    item_id: str, questions: Iterable[Question], values: Mapping[str, Json]
+) -> Literal["correct", "corrected"]:
     """Check an answer against what was asked and say whether it changes the machine's.
 
     Values are compared as JSON: `1`, `1.0`, `"1"` and `true` are four different answers.
@@ -36,7 +38,7 @@ def judge(item_id: str, questions: Iterable[Question], values: Mapping[str, Json
     for field, question in asked.items():
         if field in values:
             given = _permitted(item_id, question, values[field])
-            unchanged &= given == _canonical(question.machine)
+            unchanged &= given == canonical(question.machine)
         elif question.required:
             hint = f"Permitted: {_listed(question.options)}." if question.options else ""
             raise VerdictInvalid(item_id, field, "it needs an answer", hint)
@@ -46,10 +48,10 @@ def judge(item_id: str, questions: Iterable[Question], values: Mapping[str, Json
 def _permitted(item_id: str, question: Question, value: Json) -> str:
     """The canonical text of `value`, if it is one that may be given."""
     try:
-        given = _canonical(value)
+        given = canonical(value)
     except (TypeError, ValueError, RecursionError):
         raise VerdictInvalid(item_id, question.field, "the value is not JSON") from None
-    if question.options and given not in map(_canonical, question.options):
+    if question.options and given not in map(canonical, question.options):
         labels = [label(option) for option in question.options]
         raise VerdictInvalid(
             item_id,
@@ -58,10 +60,6 @@ def _permitted(item_id: str, question: Question, value: Json) -> str:
             _nearest("permitted label", label(value), labels),
         )
     return given
-
-
-def _canonical(value: Json) -> str:
-    return json.dumps(value, sort_keys=True, allow_nan=False)
 
 
 def _nearest(what: str, given: str, known: Iterable[str]) -> str:

@@ -1,6 +1,19 @@
 """The whole schema: every module of tables, so that `metadata` knows all of them."""
 
-from weighbridge.store import people_tables, queue_tables, tables
+from weighbridge.store import (
+    decision_tables,
+    guarantee_tables,
+    people_tables,
+    queue_tables,
+    tables,
+)
 from weighbridge.store.columns import metadata
 
-__all__ = ["metadata", "people_tables", "queue_tables", "tables"]
+__all__ = [
+    "decision_tables",
+    "guarantee_tables",
+    "metadata",
+    "people_tables",
+    "queue_tables",
+    "tables",
+]
