@@ -53,6 +53,40 @@ class Chunks(httpx.AsyncByteStream):
             await asyncio.sleep(0)
 
 
+async def test_requests_carry_what_httpx_says_of_itself_and_ask_for_no_compression() -> None:
+    """Some doors stay shut to whoever does not say what he is."""
+    seen: list[httpx.Request] = []
+    await sent(httpx.Response(200), seen=seen)
+    async with httpx.AsyncClient() as client:
+        usual = client.build_request(
+            "POST",
+            "https://a.test/v1/ask",
+            content=b"question",
+            headers={"content-type": "x/y", "accept-encoding": "identity"},
+            timeout=httpx.Timeout(None, connect=5.0),
+        )
+    assert str(seen[0].url) == str(usual.url)
+    mine = {name: text for name, text in seen[0].headers.items() if name != "authorization"}
+    assert mine == {name: text for name, text in usual.headers.items() if name != "accept"}
+    assert seen[0].extensions["timeout"] == usual.extensions["timeout"]
+
+
+async def test_cookie_that_a_provider_sets_goes_to_nobody() -> None:
+    """Two accounts at one host must not be told apart, or taken for one, by a cookie."""
+    seen: list[httpx.Request] = []
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        return httpx.Response(200, headers={"set-cookie": "account=first; path=/"})
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(respond)) as client:
+        for _ in range(2):
+            await send(
+                client, REQUEST, base_url="https://a.test", key=KEY, auth="bearer", timeout_s=5.0
+            )
+    assert [request.headers.get("cookie") for request in seen] == [None, None]
+
+
 @pytest.mark.parametrize(
     ("auth", "header", "value"),
     [

@@ -621,6 +621,38 @@ def test_application_that_loads_it_later_is_found() -> None:
     assert (done.stdout.strip(), done.stderr) == ("['invoke_workflow t']", "")
 
 
+def test_application_that_collects_metrics_alone_is_found() -> None:
+    done = ran(
+        "from opentelemetry import metrics, trace\n"
+        "telemetry = Telemetry()\n"
+        "decide(telemetry)\n"
+        "from opentelemetry.sdk.metrics import MeterProvider\n"
+        "from opentelemetry.sdk.metrics.export import InMemoryMetricReader\n"
+        "reader = InMemoryMetricReader()\n"
+        "metrics.set_meter_provider(MeterProvider(metric_readers=[reader]))\n"
+        "decide(telemetry)\n"
+        "scopes = reader.get_metrics_data().resource_metrics[0].scope_metrics\n"
+        "print(sorted(metric.name for scope in scopes for metric in scope.metrics))"
+    )
+    names = "['gen_ai.workflow.duration', 'weighbridge.decisions']"
+    assert (done.stdout.strip(), done.stderr) == (names, "")
+
+
+def test_nothing_is_made_where_nothing_collects() -> None:
+    """The API alone, which many libraries load, gets no span to throw away."""
+    done = ran(
+        "from opentelemetry import trace\n"
+        "begun = []\n"
+        "plainly = trace.NoOpTracer.start_span\n"
+        "trace.NoOpTracer.start_span = lambda *a, **k: begun.append(a) or plainly(*a, **k)\n"
+        "telemetry = Telemetry()\n"
+        "decide(telemetry)\n"
+        "given = Telemetry(tracer_provider=trace.NoOpTracerProvider())\n"
+        "print(len(begun)); decide(given); print(len(begun))"
+    )
+    assert (done.stdout.split(), done.stderr) == (["0", "1"], "")
+
+
 def test_opentelemetry_that_cannot_be_used_is_said_once() -> None:
     """Such as half an installation: the tickets go on."""
     done = ran(
