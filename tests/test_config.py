@@ -179,7 +179,7 @@ def test_speaker_is_the_one_that_is_named_or_known_by_its_address(changes, profi
     [
         ({"profile": "grok"}, "profile", "the nearest is 'groq'"),
         ({"kind": "gemini", "profile": "groq"}, "profile", "no profile 'groq'"),
-        ({"base_url": None}, "base_url", "is found at no address of its own"),
+        ({"base_url": None}, "base_url", "has no address of its own"),
     ],
 )
 def test_speaker_that_nobody_knows_is_an_error_that_names_the_nearest(changes, key, words):

@@ -392,6 +392,7 @@ def test_list_of_the_environment_that_is_no_json_is_answered_with_how_to_write_i
         ({"gate": {"probability": 80}}, "must be at most 1"),
         ({"task": {"instructions": 5}}, "must be a text in quotes"),
         ({"router": []}, "must be a table: { key = value }"),
+        ({"provider": ["local"]}, "must be a table: { key = value }"),
     ],
 )
 def test_problem_says_what_to_write_in_the_words_of_the_file(

@@ -157,7 +157,7 @@ def endpoint(chosen: RemoteSettings) -> tuple[Profile, str]:
         profile = profiles.named(profiles.GENERIC[chosen.kind])
     base_url = chosen.base_url or profile.base_url
     if not base_url:
-        problem = f"is missing, and {profile.name} is found at no address of its own"
+        problem = f"is missing: {profile.name} has no address of its own"
         hint = "Give the address below which its API is found"
         openai = profiles.named("openai").base_url
         hint += f"; OpenAI's own is {openai}." if chosen.kind == "openai" else "."

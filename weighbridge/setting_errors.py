@@ -29,6 +29,7 @@ _PROBLEMS = {
     "tuple_type": 'must be a list: ["a", "b"], or a [[section]] for each entry',
     "dict_type": _IS_TABLE,
     "model_type": _IS_TABLE,
+    "model_attributes_type": _IS_TABLE,
     "union_tag_not_found": _NEEDS_KIND,
     "union_tag_invalid": _NEEDS_KIND,
     "literal_error": "must be {expected}",
