@@ -216,7 +216,7 @@ def test_source_is_copied_as_it_is_at_one_moment(opened):
         copied = {
             table.name: table.num_rows for table in copy_database(source, target, progress=add)
         }
-        assert (copied["item"], copied["event"]) == (len(TEXTS), 2500)
+        assert (copied["item"], copied["event"]) == (len(TEXTS), NUM_EVENTS)
 
 
 def test_missing_json_is_never_written_as_a_null_of_json():
