@@ -236,7 +236,8 @@ class _Seats:
     def _leave(self, waiter: _Waiter) -> bool:
         """Leave the line; whether with a seat."""
         with self._lock:
-            if waiter in self._line:
+            # Whoever has a seat is not looked for among all those who still wait.
+            if not waiter.has_seat and waiter in self._line:
                 self._line.remove(waiter)
             return waiter.has_seat
 
