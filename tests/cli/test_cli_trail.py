@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from provider_stub import ANSWER
 from rich.cells import cell_len
@@ -144,6 +144,7 @@ attempts = st.builds(
 )
 
 
+@settings(deadline=None)  # the first table of a process loads what draws it
 @given(trail=st.lists(attempts, min_size=1, max_size=4), width=st.integers(24, 160), name=names)
 def test_no_trail_leaves_the_terminal_or_takes_it_over(
     trail: list[Attempt], width: int, name: str
