@@ -129,7 +129,7 @@ def decisions(cases: Iterable[Case]) -> Iterator[Decision]:
                 }
             ],
             "router": {"deadline": "10m"},
-            "review": {"database": f"sqlite:///{folder}/queue.db"},
+            "review": {"database": f"sqlite:///{folder}/queue.db", "audit_rate": 0.0},
         }
         with Router.from_config(settings) as router:
             for case in cases:

@@ -34,6 +34,7 @@ def blocks(language: str, page: str = README) -> list[str]:
 def test_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a queue of its own, so that nobody's real one is touched."""
     monkeypatch.setenv("WEIGHBRIDGE_REVIEW__DATABASE", f"sqlite:///{tmp_path}/queue.db")
+    monkeypatch.setenv("WEIGHBRIDGE_REVIEW__AUDIT_RATE", "0")
     monkeypatch.setenv("WEIGHBRIDGE_ROUTER__DEADLINE", "10m")
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
@@ -96,6 +97,7 @@ def test_python_of_the_observability_page_runs(
 ) -> None:
     """In a process of its own, since a process has one place where its spans go."""
     monkeypatch.setenv("WEIGHBRIDGE_REVIEW__DATABASE", f"sqlite:///{tmp_path}/queue.db")
+    monkeypatch.setenv("WEIGHBRIDGE_REVIEW__AUDIT_RATE", "0")
     page = OBSERVABILITY_PAGE
     code = "\n".join(blocks("python", page))
     done = subprocess.run(

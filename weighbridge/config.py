@@ -21,7 +21,10 @@ from weighbridge.settings import Labels, RemoteSettings, Settings
 if TYPE_CHECKING:
     from weighbridge.capability import Ledger
     from weighbridge.providers.protocol import Provider
+    from weighbridge.review.audit import AuditCoin
+    from weighbridge.review.guarantees import Guarantees
     from weighbridge.review.queue import ReviewQueue
+    from weighbridge.review.rulings import Rulings
     from weighbridge.router.admission import Admission
     from weighbridge.router.cache import DecisionCache
     from weighbridge.router.chain import Policy
@@ -79,9 +82,20 @@ def open_queue(settings: Settings) -> ReviewQueue:
     Raises:
         QueueUnavailable: the database cannot be opened.
     """
-    from weighbridge.review.queue import ReviewQueue
+    return _build_queue(settings, open_database(settings))
 
-    return ReviewQueue(open_database(settings))
+
+@contextmanager
+def open_guarantees(settings: Settings) -> Iterator[Guarantees]:
+    """What audits prove of the machine's answers.
+
+    Raises:
+        QueueUnavailable: the database cannot be opened.
+    """
+    from weighbridge.review.guarantees import Guarantees
+
+    with closing(open_database(settings)) as database:
+        yield Guarantees(database, audit_rate=settings.review.audit_rate)
 
 
 @contextmanager
@@ -129,7 +143,7 @@ def default_database() -> str:
 
 def build_router(settings: Settings) -> Router:
     """Put a router together; see `Router.from_config`."""
-    from weighbridge.review.queue import ReviewQueue
+    from weighbridge.review.rulings import Rulings
     from weighbridge.router.chain import Policy
     from weighbridge.router.gate import Gate
     from weighbridge.router.router import Router
@@ -147,14 +161,17 @@ def build_router(settings: Settings) -> Router:
         database = on_error.enter_context(closing(open_database(settings)))
         ledger = on_error.enter_context(closing(CapabilityLedger(database)))
         providers = _build_providers(settings, ledger)
+        rulings = on_error.enter_context(closing(Rulings(database)))
         router = Router(
             providers,
-            ReviewQueue(database),
+            _build_queue(settings, database),
+            coin=_build_coin(settings, database),
+            rulings=rulings,
             ledger=ledger,
             redact=build_redactor(settings),
             admission=_build_admission(settings, database),
             cooldowns=_build_cooldowns(settings, database),
-            cache=_build_cache(settings, database, providers, gate, policy),
+            cache=_build_cache(settings, database, providers, gate, policy, rulings),
             task=build_task(settings),
             gate=gate,
             policy=policy,
@@ -163,6 +180,30 @@ def build_router(settings: Settings) -> Router:
         )
         on_error.pop_all()  # from here on the router closes them
         return router
+
+
+def _build_queue(settings: Settings, database: Database) -> ReviewQueue:
+    from weighbridge.review.ordering import HEAD_STARTS_S
+    from weighbridge.review.queue import ReviewQueue
+
+    chosen = settings.review
+    return ReviewQueue(
+        database,
+        needed=chosen.overlap,
+        audits_needed=chosen.audit_overlap,
+        head_start_s=HEAD_STARTS_S[chosen.order],
+    )
+
+
+def _build_coin(settings: Settings, database: Database) -> AuditCoin | None:
+    """The audit coin; None where nothing is drawn, so that nothing is asked of the database."""
+    if not settings.review.audit_rate:
+        return None
+    from weighbridge.review.audit import AuditCoin
+    from weighbridge.store.secret import shared_secret
+
+    secret = shared_secret(database, "audit coin")
+    return AuditCoin(secret=secret, rate=settings.review.audit_rate)
 
 
 def _build_admission(settings: Settings, database: Database) -> Admission:
@@ -213,6 +254,7 @@ def _build_cache(
     providers: Sequence[Provider],
     gate: Gate,
     policy: Policy,
+    rulings: Rulings,
 ) -> DecisionCache | None:
     chosen = settings.decision_cache
     if not chosen.enabled:
@@ -230,6 +272,7 @@ def _build_cache(
         providers=providers,
         gate=gate,
         policy=policy,
+        rulings=rulings,
         settings=hashlib.sha256(asked.encode()).hexdigest(),
     )
 

@@ -66,7 +66,7 @@ class Scene:
             "provider": self.providers,
             "router": {"deadline": f"{self.deadline_s}s"},
             "gate": {"without_evidence": self.without_evidence},
-            "review": {"database": self.database},
+            "review": {"database": self.database, "audit_rate": 0.0},
         }
 
     @property

@@ -97,5 +97,6 @@ def configure(folder: Path, stub: Stub, *, database: str = "sqlite:///queue.db")
         model = "m"
         [review]
         database = "{database}"
+        audit_rate = 0
         """
     )

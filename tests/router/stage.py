@@ -10,8 +10,15 @@ from typing import Any
 import httpx
 from pydantic import SecretStr
 
-from weighbridge.decision import Decision, FailureKind, ReviewEntry, ReviewId
-from weighbridge.errors import QueueUnavailable
+from weighbridge.decision import (
+    CalibrationKey,
+    Decision,
+    FailureKind,
+    ReviewEntry,
+    ReviewId,
+    Ruling,
+)
+from weighbridge.errors import ItemNotFound, QueueUnavailable
 from weighbridge.providers.asking import Wishes
 from weighbridge.providers.http import DEFAULT_WISHES, HttpProvider, Price
 from weighbridge.providers.ledger import MemoryLedger
@@ -65,9 +72,10 @@ class Clock:
 
 @dataclass
 class MemoryQueue:
-    """Keeps entries by their key, as the real one does."""
+    """Keeps entries by their key, as the real one does, and what needed nobody."""
 
     entries: dict[str, ReviewEntry] = field(default_factory=dict)
+    recorded: list[ReviewEntry] = field(default_factory=list)
     is_broken: bool = False
 
     def enqueue(self, entry: ReviewEntry) -> ReviewId:
@@ -75,6 +83,32 @@ class MemoryQueue:
             raise QueueUnavailable("sqlite:///nowhere", "disk full")
         self.entries.setdefault(entry.dedupe_key, entry)
         return ReviewId(f"item-{list(self.entries).index(entry.dedupe_key)}")
+
+    def record(self, entries: Sequence[ReviewEntry]) -> None:
+        if self.is_broken:
+            raise QueueUnavailable("sqlite:///nowhere", "disk full")
+        self.recorded += entries
+
+    def get(self, item_id: str) -> Any:
+        raise ItemNotFound(item_id)
+
+    def settled(self, since: int, limit: int) -> list[Any]:
+        return []
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+@dataclass
+class Fixed:
+    """Rulings that a test makes; all keys have the same unless some are named by their field."""
+
+    ruling_: Ruling = field(default_factory=Ruling)
+    by_field: dict[str, Ruling] = field(default_factory=dict)
+    version: str = "1"
+
+    def ruling(self, key: CalibrationKey) -> Ruling:
+        return self.by_field.get(key.field, self.ruling_)
 
     def close(self) -> None:
         """Nothing to let go of."""

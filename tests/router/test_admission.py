@@ -108,7 +108,7 @@ def settings(server: Server, database: Path, **more: Any) -> dict[str, Any]:
     return {
         "provider": [server.provider("ok")],
         "gate": {"without_evidence": "accept"},
-        "review": {"database": f"sqlite:///{database}"},
+        "review": {"database": f"sqlite:///{database}", "audit_rate": 0.0},
         **more,
     }
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, field_validator
-from stage import KEY, TASK, Stage, answer
+from stage import KEY, TASK, Fixed, Stage, answer
 
 from weighbridge.decision import Attempt, Decision, FailureKind, FieldEvidence, Reason, Source
 from weighbridge.providers.protocol import Failure, Provider
@@ -94,7 +94,8 @@ def key(
 
 
 def recalled(kept: Cache, task: Task, ticket: Ticket = TICKET) -> Decision | None:
-    return asyncio.run(cache(kept).recall("k", task, ticket))
+    found = asyncio.run(cache(kept).recall("k", task, ticket))
+    return None if found is None else found.decision
 
 
 def accepted(value: Any, task: Task = TASK, **changes: Any) -> Decision:
@@ -177,7 +178,9 @@ def test_what_a_router_has_decided_comes_back_without_asking_anybody() -> None:
     decisions = cache(kept, providers=providers(stage=stage))
     k = key(decisions)
     decisions.keep(k, decision, decision.value.model_dump(exclude_none=True))
-    again = asyncio.run(decisions.recall(k, TASK, Ticket.of({"id": "t-2", "body": TICKET.body})))
+    again = asyncio.run(
+        decisions.recall(k, TASK, Ticket.of({"id": "t-2", "body": TICKET.body}))
+    ).decision
     assert (again.value, again.fields) == (decision.value, decision.fields)
     assert (again.status, again.ticket_id, again.provider) == ("accepted", "t-2", "a")
     assert [(a.detail, a.cost_usd, a.failure) for a in again.trail] == [(FROM_CACHE, 0.0, None)]
@@ -316,7 +319,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "untried": {"decisions": lambda: cache(gate=Gate(without_evidence="accept"))},
     "strategy": {"decisions": lambda: cache(policy=Policy(strategy="cheapest"))},
     "stronger": {"decisions": lambda: cache(policy=Policy(stronger=("b",)))},
-    "calibration": {"decisions": lambda: cache(calibration="2")},
+    "calibration": {"decisions": lambda: cache(rulings=Fixed(version="2"))},
     "settings": {"decisions": lambda: cache(settings="2")},
 }
 

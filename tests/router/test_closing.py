@@ -201,6 +201,7 @@ def test_functions_of_the_package_end_with_the_process(
         without_evidence = "accept"
         [review]
         database = "sqlite:///queue.db"
+        audit_rate = 0
         """
     )
     code = """

@@ -10,16 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stage import TASK
 
-from weighbridge.decision import FieldEvidence, Reason, Source
+from weighbridge.decision import Decision, FieldEvidence, Reason, Source
 from weighbridge.providers.http import HttpProvider
 from weighbridge.providers.ledger import MemoryLedger
 from weighbridge.providers.openai import OpenAIAdapter
 from weighbridge.providers.profiles import named
 from weighbridge.providers.protocol import Reply
 from weighbridge.router.acceptance import Accepted, accept
-from weighbridge.router.deciding import decide, review_entry
+from weighbridge.router.deciding import Decided, review_entry
+from weighbridge.router.deciding import decide as decide_by
 from weighbridge.router.gate import Gate
 from weighbridge.router.outcome import Answered, Outcome
+from weighbridge.router.weighing import Scales
 from weighbridge.schemas.plan import plan
 from weighbridge.schemas.task import Task
 from weighbridge.schemas.ticket import Ticket
@@ -53,6 +55,14 @@ def outcome(
     assert isinstance(accepted, Accepted)
     answered = Answered(provider=PROVIDER, reply=reply, accepted=accepted, evidence=evidence)
     return Outcome(answered=answered, refused=False, trail=())
+
+
+def decide(asked: Task, ticket: Ticket, ended: Outcome, gate: Gate, **others: Any) -> Decision:
+    return decided(asked, ticket, ended, gate, **others).decision
+
+
+def decided(asked: Task, ticket: Ticket, ended: Outcome, gate: Gate, **others: Any) -> Decided:
+    return decide_by(asked, ticket, ended, Scales(gate=gate), **{"signs": (), **others})
 
 
 def weight(source: Source = "premask", probability: float = 1.0) -> FieldEvidence:
@@ -178,8 +188,8 @@ def test_same_question_about_the_same_ticket_is_one_entry() -> None:
     tasks = [TASK, task("category", "priority"), Task.triage(categories=["billing"])]
     keys = []
     for asked, ticket in itertools.product(tasks, tickets):
-        decision = decide(asked, ticket, NOBODY, Gate(), signs=())
-        first, second = (review_entry(asked, ticket, decision, None).dedupe_key for _ in range(2))
+        nobody = decided(asked, ticket, NOBODY, Gate())
+        first, second = (review_entry(asked, ticket, nobody, None).dedupe_key for _ in range(2))
         assert first == second
         keys.append(first)
     # What is required changes nothing about what the ticket is asked.
@@ -187,8 +197,8 @@ def test_same_question_about_the_same_ticket_is_one_entry() -> None:
 
 
 def test_person_is_asked_about_each_field_with_the_machine_s_answer() -> None:
-    decision = decide(TASK, TICKET, outcome(), Gate(), signs=())
-    entry = review_entry(TASK, TICKET, decision, {"category": "billing", "priority": "high"})
+    machine = decided(TASK, TICKET, outcome(), Gate())
+    entry = review_entry(TASK, TICKET, machine, {"category": "billing", "priority": "high"})
     assert [(q.field, q.machine, q.options, q.required) for q in entry.questions] == [
         ("category", "billing", ("billing", "bug"), True),
         ("priority", "high", ("low", "high"), False),

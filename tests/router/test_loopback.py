@@ -30,7 +30,7 @@ def settings(folder: Path, *providers: dict[str, Any], accept: bool = True) -> d
         "provider": list(providers),
         "router": {"deadline": "120s"},
         "gate": {"without_evidence": "accept" if accept else "review"},
-        "review": {"database": f"sqlite:///{folder}/queue.db"},
+        "review": {"database": f"sqlite:///{folder}/queue.db", "audit_rate": 0.0},
     }
 
 

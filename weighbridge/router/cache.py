@@ -14,7 +14,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pydantic import ValidationError
 
@@ -25,6 +25,7 @@ from weighbridge.providers.protocol import Approach, Provider
 from weighbridge.router.chain import Policy
 from weighbridge.router.gate import Gate
 from weighbridge.router.visit import planned
+from weighbridge.router.weighing import Rulings
 from weighbridge.schemas.strict_json import loads
 from weighbridge.schemas.task import JudgedField, Task
 from weighbridge.schemas.ticket import Ticket
@@ -97,6 +98,13 @@ class MemoryCache:
             self._kept.clear()
 
 
+class Recalled(NamedTuple):
+    """A decision that was kept, and its answer as the original schema has it."""
+
+    decision: Decision
+    value: Json
+
+
 class DecisionCache:
     """Which decisions may be kept, under which key, and how they come back.
 
@@ -105,7 +113,7 @@ class DecisionCache:
         providers: in their configured order.
         gate: its thresholds.
         policy: how the providers are gone through.
-        calibration: version of what the gate's numbers are corrected by.
+        rulings: what audits say; a decision is good only while none of that changes.
         settings: a digest of all else that shapes an answer and that no argument here tells, such
             as a provider's temperature.
     """
@@ -117,16 +125,15 @@ class DecisionCache:
         providers: Sequence[Provider],
         gate: Gate,
         policy: Policy,
-        calibration: str = "",
+        rulings: Rulings | None = None,
         settings: str = "",
     ) -> None:
-        self._kept, self._providers = kept, tuple(providers)
+        self._kept, self._providers, self._rulings = kept, tuple(providers), rulings
         self._same_for_all: dict[str, Any] = {
             "version": weighbridge.__version__,
             "gate": asdict(gate),
             "strategy": policy.strategy,
             "stronger": sorted(policy.stronger),
-            "calibration": calibration,
             "settings": settings,
         }
 
@@ -149,6 +156,7 @@ class DecisionCache:
             return None
         parts = {
             **self._same_for_all,
+            "rulings": "" if self._rulings is None else self._rulings.version,
             "task": task.fingerprint,
             "fields": [_beside_fingerprint(field) for field in task.fields],
             "providers": [[p.identity, *_way(p, task, ticket)] for p in self._providers],
@@ -156,7 +164,7 @@ class DecisionCache:
         }
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
-    async def recall(self, key: str, task: Task, ticket: Ticket) -> Decision | None:
+    async def recall(self, key: str, task: Task, ticket: Ticket) -> Recalled | None:
         """The decision that is kept, as one on this ticket; None if there is none.
 
         What the task no longer permits is none.
@@ -217,7 +225,7 @@ def _record(decision: Decision, value: Json) -> str | None:
         return None
 
 
-def _recalled(record: str, task: Task, ticket: Ticket) -> Decision | None:
+def _recalled(record: str, task: Task, ticket: Ticket) -> Recalled | None:
     try:
         stored: Any = loads(record)
         value, provider, model = stored["value"], stored["provider"], stored["model"]
@@ -230,7 +238,7 @@ def _recalled(record: str, task: Task, ticket: Ticket) -> Decision | None:
         typed = task.typed(value)
     except ValidationError:
         return None
-    return Decision(
+    decision = Decision(
         ticket_id=ticket.id,
         task=task.name,
         status="accepted",
@@ -240,6 +248,7 @@ def _recalled(record: str, task: Task, ticket: Ticket) -> Decision | None:
         model=model,
         trail=(Attempt(provider=provider, model=model, detail=FROM_CACHE, cost_usd=0.0),),
     )
+    return Recalled(decision, value)
 
 
 def _evidence(stored: Any) -> FieldEvidence:

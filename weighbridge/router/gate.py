@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias, assert_never
+from typing import Final, Literal, TypeAlias, assert_never
 
-from weighbridge.decision import FieldEvidence, Reason
+from weighbridge.decision import FieldEvidence, Reason, Ruling
 
 Opinion: TypeAlias = Literal["agrees", "differs", "none"]
 
-_UNTRIED = frozenset({Reason.UNCALIBRATED, Reason.NO_EVIDENCE})
+# What speaks against an answer whatever its probability, and whatever audits say of its like.
+VETOES: Final = frozenset({Reason.LOW_MASS, Reason.LOW_SUPPORT, Reason.DISAGREEMENT})
+
+_KNOWN: Final = frozenset({"exact", "premask", "prior", "combined"})  # what their numbers mean is
+
+_NO_RULING: Final = Ruling()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +23,8 @@ class Gate:
 
     Args:
         mass: least lower bound of the raw mass, for a language model's own numbers.
-        probability: least probability of the chosen option.
+        probability: least probability of the chosen option, and where a calibrator was fitted the
+            least probability of being right.
         support: least support, where a label prior was asked.
         without_evidence: what happens to numbers that nobody has calibrated, and to answers
             without numbers. "accept" lets them pass, for those who trust a provider as it is;
@@ -30,38 +36,55 @@ class Gate:
     support: float = 0.5
     without_evidence: Literal["review", "accept", "second_opinion"] = "review"
 
-    def judge(self, evidence: FieldEvidence, *, second: Opinion = "none") -> FieldEvidence:
+    def judge(
+        self, evidence: FieldEvidence, *, second: Opinion = "none", ruling: Ruling = _NO_RULING
+    ) -> FieldEvidence:
         """The same evidence, with `accepted` and `reason` decided.
+
+        A certificate in force decides by its threshold, else a calibrator by what it makes of the
+        probability, else the rule for evidence of that source. Neither outweighs a veto.
 
         Args:
             evidence: of one field.
             second: what another provider said of it.
+            ruling: what audits say of such answers.
         """
-        reason = self._objection(evidence)
-        if self.without_evidence == "second_opinion" and reason in _UNTRIED:
-            reason = {"agrees": None, "differs": Reason.DISAGREEMENT, "none": reason}[second]
+        reason = self._veto(evidence, second)
+        if reason is None:
+            reason = (
+                Reason.ALARM if ruling.is_alarmed else self._objection(evidence, second, ruling)
+            )
         return replace(evidence, accepted=reason is None, reason=reason)
 
-    def _objection(self, evidence: FieldEvidence) -> Reason | None:
+    def _veto(self, evidence: FieldEvidence, second: Opinion) -> Reason | None:
         match evidence.source:
             case "exact" | "premask":
-                if not _enough(evidence.mass and evidence.mass[0], self.mass):
-                    return Reason.LOW_MASS
-                return self._too_improbable(evidence)
+                lower = evidence.mass and evidence.mass[0]
+                return None if _enough(lower, self.mass) else Reason.LOW_MASS
             case "prior" | "combined":
-                if not _enough(evidence.support, self.support):
-                    return Reason.LOW_SUPPORT
-                return self._too_improbable(evidence)
-            case "postmask" | "unknown_mask" | "vendor" | "agreement":
-                return None if self.without_evidence == "accept" else Reason.UNCALIBRATED
-            case "none":
-                return None if self.without_evidence == "accept" else Reason.NO_EVIDENCE
+                return None if _enough(evidence.support, self.support) else Reason.LOW_SUPPORT
+            case "postmask" | "unknown_mask" | "vendor" | "agreement" | "none":
+                has_asked = self.without_evidence == "second_opinion"
+                return Reason.DISAGREEMENT if has_asked and second == "differs" else None
             case _:
                 assert_never(evidence.source)
 
-    def _too_improbable(self, evidence: FieldEvidence) -> Reason | None:
-        enough = _enough(evidence.probability, self.probability)
-        return None if enough else Reason.LOW_PROBABILITY
+    def _objection(self, evidence: FieldEvidence, second: Opinion, ruling: Ruling) -> Reason | None:
+        probability, source = evidence.probability, evidence.source
+        if ruling.guarantee is not None:
+            is_enough = _enough(probability, ruling.guarantee.threshold)
+            return None if is_enough else Reason.LOW_PROBABILITY
+        if ruling.probability is not None:
+            # 0 is no evidence, and no calibrator makes some of it; NaN is not even that.
+            known = probability is not None and 0 < probability <= 1
+            right = ruling.probability(probability) if known and probability else None
+            return None if _enough(right, self.probability) else Reason.LOW_PROBABILITY
+        if source in _KNOWN:
+            return None if _enough(probability, self.probability) else Reason.LOW_PROBABILITY
+        has_asked = self.without_evidence == "second_opinion"
+        if self.without_evidence == "accept" or (has_asked and second == "agrees"):
+            return None
+        return Reason.NO_EVIDENCE if source == "none" else Reason.UNCALIBRATED
 
 
 def _enough(number: float | None, least: float) -> bool:

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from weighbridge.decision import Decision, ReviewEntry, ReviewId
+from weighbridge.decision import Decision, Json, ReviewEntry, ReviewId
 from weighbridge.errors import QueueUnavailable
 from weighbridge.providers.protocol import Provider
 from weighbridge.router.admission import Admission
@@ -27,16 +27,26 @@ from weighbridge.router.background import Background
 from weighbridge.router.cache import DecisionCache
 from weighbridge.router.chain import Chain, Policy
 from weighbridge.router.connections import Connections
-from weighbridge.router.deciding import decide, lacks, review_entry
+from weighbridge.router.deciding import (
+    Decided,
+    decide,
+    decide_again,
+    lacks,
+    record_entry,
+    review_entry,
+)
 from weighbridge.router.gate import Gate
 from weighbridge.router.health import ProviderHealth, SharedCooldowns
 from weighbridge.router.injection import signs
 from weighbridge.router.latency import Latencies
 from weighbridge.router.outcome import Outcome
+from weighbridge.router.recording import Recorder
+from weighbridge.router.resolving import Resolution, SettledItem, resolution_of
 from weighbridge.router.streams import in_order, in_order_sync
 from weighbridge.router.telemetry import Telemetry
 from weighbridge.router.under_way import UnderWay
 from weighbridge.router.visit import Asked, Surroundings
+from weighbridge.router.weighing import Coin, Rulings, Scales
 from weighbridge.schemas.task import Task
 from weighbridge.schemas.ticket import Ticket
 
@@ -59,13 +69,38 @@ class Closable(Protocol):
 
 
 class Queue(Protocol):
-    """Where decisions wait for a person."""
+    """Where decisions wait for a person, and where the others are written down."""
 
     def enqueue(self, entry: ReviewEntry) -> ReviewId:
         """Store an entry once; the id is the same for the same entry.
 
         Raises:
             QueueUnavailable: it could not be stored.
+        """
+        ...
+
+    def record(self, entries: Sequence[ReviewEntry]) -> None:
+        """Write down decisions that need nobody: how they were weighed, and no text.
+
+        Raises:
+            QueueUnavailable: they could not be written.
+        """
+        ...
+
+    def get(self, item_id: str) -> SettledItem:
+        """The item of that id.
+
+        Raises:
+            ItemNotFound: there is none.
+            QueueUnavailable: it could not be read.
+        """
+        ...
+
+    def settled(self, since: int, limit: int) -> Sequence[SettledItem]:
+        """Items that were settled later than number `since`, in the order of settling.
+
+        Raises:
+            QueueUnavailable: they could not be read.
         """
         ...
 
@@ -84,7 +119,9 @@ class Router:
         queue: for what a person must judge.
         task: what `triage` asks.
         ledger: what the providers share; closed with the router, before the queue.
-        gate: thresholds of acceptance.
+        gate: thresholds of acceptance, where audits have said nothing yet.
+        coin: draws audits; None: no ticket is drawn, and nothing can ever be proved.
+        rulings: what audits say of each kind of answer; None: nothing.
         redact: hides what no provider away from this machine may read, and puts it back into the
             answers; such as a `Redactor`.
         admission: lets requests be sent, within limits and a budget; None: all of them.
@@ -106,6 +143,8 @@ class Router:
         *,
         task: Task,
         gate: Gate,
+        coin: Coin | None = None,
+        rulings: Rulings | None = None,
         ledger: Closable | None = None,
         redact: Redacts | None = None,
         admission: Admission | None = None,
@@ -133,7 +172,9 @@ class Router:
             telemetry=self._telemetry,
             admission=self._admission,
         )
-        self._policy = policy
+        self._policy, self._coin, self._rulings = policy, coin, rulings
+        self._scales = Scales(gate=gate, rulings=rulings, stronger=policy.stronger)
+        self._recorder = Recorder(queue.record)
         self._chain = Chain(self._providers, around=around, policy=policy)
         self._background, self._under_way = Background(), UnderWay()
         self._connections = Connections()
@@ -188,6 +229,8 @@ class Router:
     async def _decide(self, task: Task, ticket: Ticket) -> Decision:
         """Ask, judge, and queue what a person must see."""
         deadline = self._clock() + self._deadline_s
+        # Before anything is known of the ticket: what is drawn is a fair sample of all there are.
+        toss = None if self._coin is None else self._coin.toss(ticket.id)
         outcome = Outcome(answered=None, refused=False, trail=())
         found = await _signs(ticket, task)
         redacted = None if self._redact is None else self._redact(ticket.text)
@@ -195,7 +238,8 @@ class Router:
         if self._cache is not None and not ticket.is_empty:
             key = self._cache.key(task, ticket, redacted, is_suspicious=bool(found))
             if key is not None and (kept := await self._cache.recall(key, task, ticket)):
-                return kept
+                again = decide_again(task, kept.decision, self._scales, toss=toss)
+                return await self._settled(task, ticket, again, kept.value)
         if not ticket.is_empty:
             async with self._connections.client() as client:
                 outcome = await self._chain.run(
@@ -205,18 +249,66 @@ class Router:
                         task, answered, self.gate, may_escalate=bool(self._policy.stronger)
                     ),
                 )
-        decision = decide(task, ticket, outcome, self.gate, signs=found)
+        decided = decide(task, ticket, outcome, self._scales, signs=found, toss=toss)
         value = outcome.answered.accepted.value if outcome.answered else None
+        if self._cache is not None and key is not None:
+            self._cache.keep(key, decided.decision, value)
+        return await self._settled(task, ticket, decided, value)
+
+    async def _settled(self, task: Task, ticket: Ticket, decided: Decided, value: Json) -> Decision:
+        """Queue what a person must see, and have the rest written down."""
+        decision = decided.decision
         if decision.status == "accepted":
-            if self._cache is not None and key is not None:
-                self._cache.keep(key, decision, value)
+            self._recorder.put(record_entry(decided))
             return decision
-        entry = review_entry(task, ticket, decision, value)
+        entry = review_entry(task, ticket, decided, value)
         try:
             review_id = await asyncio.to_thread(self._queue.enqueue, entry)
         except QueueUnavailable as error:
             raise QueueUnavailable(error.database, error.problem, decision) from None
         return replace(decision, review_id=review_id)
+
+    def result(self, review_id: str, *, task: Task | None = None) -> Resolution | None:
+        """What a person made of a decision that was sent to review; None while it waits.
+
+        Args:
+            review_id: of the decision.
+            task: that was asked; by default the router's own.
+
+        Raises:
+            ItemNotFound: there is no such item.
+            QueueUnavailable: the queue cannot be read.
+        """
+        return resolution_of(self._queue.get(review_id), task or self.task)
+
+    async def aresult(self, review_id: str, *, task: Task | None = None) -> Resolution | None:
+        """What a person made of a decision; see `result`."""
+        return await asyncio.to_thread(self.result, review_id, task=task)
+
+    def resolved(
+        self, since: int = 0, *, limit: int = 1000, task: Task | None = None
+    ) -> list[Resolution]:
+        """What people have settled, in the order of settling.
+
+        Args:
+            since: the `number` of the last resolution that is known already. One that is reopened
+                and settled anew comes again, with a new number.
+            limit: at the most.
+            task: that was asked; by default the router's own.
+
+        Raises:
+            QueueUnavailable: the queue cannot be read.
+        """
+        found = [
+            resolution_of(item, task or self.task) for item in self._queue.settled(since, limit)
+        ]
+        return [resolution for resolution in found if resolution is not None]
+
+    async def aresolved(
+        self, since: int = 0, *, limit: int = 1000, task: Task | None = None
+    ) -> list[Resolution]:
+        """What people have settled; see `resolved`."""
+        return await asyncio.to_thread(self.resolved, since, limit=limit, task=task)
 
     def triage_many(
         self, tickets: Iterable[TicketSource], *, concurrency: int = 4
@@ -244,7 +336,14 @@ class Router:
         self._background.stop()
         for provider in self._providers:
             provider.close()
-        for part in (self._cache, self._cooldowns, self._admission, self._ledger):
+        self._recorder.close()
+        for part in (
+            self._cache,
+            self._cooldowns,
+            self._admission,
+            self._ledger,
+            self._rulings,
+        ):
             if part is not None:
                 part.close()
         self._queue.close()

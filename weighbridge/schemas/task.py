@@ -308,6 +308,15 @@ class Task:
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
     @cached_property
+    def hints_hash(self) -> str:
+        """Of what shapes the evidence though no model that writes text is told; 6 hex digits."""
+        hints = [
+            [judged.name, judged.has_topics, {name: f.phrases for name, f in judged.labels.items()}]
+            for judged in self.fields
+        ]
+        return hashlib.sha256(json.dumps(hints, sort_keys=True).encode()).hexdigest()[:6]
+
+    @cached_property
     def system(self) -> str:
         """The part of the prompt that every ticket shares."""
         paragraphs = [self.instructions.strip()]
