@@ -1,17 +1,14 @@
 from __future__ import annotations
 
-from contextlib import closing
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from weighbridge.errors import PersonRefused
 from weighbridge.store.credentials import Credentials, credential_id
-from weighbridge.store.database import Database
 from weighbridge.store.login_throttle import LoginThrottle, wait_s
 from weighbridge.store.people import People
-from weighbridge.store.people_tables import login_failure_table
+from weighbridge.store.people_tables import credential_table, login_failure_table
 from weighbridge.store.roles import Role
 
 
@@ -29,9 +26,8 @@ def clock():
 
 
 @pytest.fixture
-def database():
-    with closing(Database("sqlite://")) as database:
-        yield database
+def database(any_database):
+    return any_database
 
 
 @pytest.fixture
@@ -50,19 +46,17 @@ def throttle(database, clock):
     return LoginThrottle(database, clock=clock)
 
 
-@pytest.mark.parametrize("name", ["ada", "ada.lovelace@example.com", "Åsa-1", "x" * 64])
-def test_name_may_be_a_login_or_an_address(people, name):
+def test_name_may_be_a_login_or_an_address(people):
     """What a person calls themselves elsewhere is a name here."""
-    assert people.add(name, Role.VIEWER) == people.get(name)
+    for name in ("ada", "ada.lovelace@example.com", "Åsa-1", "x" * 64):
+        assert people.add(name, Role.VIEWER) == people.get(name)
 
 
-@pytest.mark.parametrize(
-    "name", ["", "x" * 65, "a b", "<b>", "a\n", "a\0", "\u202eada", "a'b", "../a"]
-)
-def test_name_that_could_be_mistaken_is_refused(people, name):
+def test_name_that_could_be_mistaken_is_refused(people):
     """Names stand in logs, exports and pages."""
-    with pytest.raises(PersonRefused):
-        people.add(name, Role.VIEWER)
+    for name in ("", "x" * 65, "a b", "<b>", "a\n", "a\0", "\u202eada", "a'b", "../a", "a/b"):
+        with pytest.raises(PersonRefused):
+            people.add(name, Role.VIEWER)
     assert people.everybody() == []
 
 
@@ -147,8 +141,8 @@ def test_no_secret_is_stored(credentials, database):
     """A stolen database opens no door."""
     secret = credentials.issue("token", "ada", scope=Role.ADMIN, lifetime_s=60, label="ci")
     with database.reading() as connection:
-        dump = "\n".join(connection.connection.driver_connection.iterdump())
-    assert "ci" in dump
+        dump = str(connection.execute(credential_table.select()).all())
+    assert "'ci'" in dump
     assert secret not in dump
 
 
@@ -194,21 +188,19 @@ def test_many_addresses_cannot_try_one_name_for_ever(throttle):
     assert admitted == [True] * 100 + [False] * 10
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "is_same"),
-    [
-        ("2001:db8::1", "2001:db8::ffff", True),
-        ("2001:db8::1", "2001:db8:0:1::1", False),
-        ("::ffff:10.0.0.1", "10.0.0.1", True),
-        ("10.0.0.1", "10.0.0.2", False),
-        ("unix", "unix", True),
-    ],
-)
-def test_addresses_of_one_customer_count_as_one(throttle, one, other, is_same):
+def test_addresses_of_one_customer_count_as_one(throttle):
     """Who has an address of IPv6 has a /64 of them."""
     for n in range(20):
-        throttle.admit(f"person-{n}", one)
-    assert (throttle.admit("ada", other) > 0) is is_same
+        throttle.admit(f"person-{n}", "2001:db8::1")
+        throttle.admit(f"person-{n}", "::ffff:10.0.0.1")
+    waits = {
+        address: throttle.admit("ada", address) > 0
+        for address in ("2001:db8::ffff", "2001:db8:0:1::1", "10.0.0.1", "10.0.0.2", "unix")
+    }
+    assert [address for address, has_to_wait in waits.items() if has_to_wait] == [
+        "2001:db8::ffff",
+        "10.0.0.1",
+    ]
 
 
 def test_success_gives_back_what_the_attempt_took(throttle, clock):
