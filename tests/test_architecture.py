@@ -22,7 +22,7 @@ ALLOWED: dict[str, set[str]] = {
     "providers.local": {"errors", "capability", "decision", "schemas", "providers", "local_engine"},
     "local_engine": {"errors", "decision", "schemas.finite"},
     "store": {"errors", "capability", "decision"},
-    "review": {"errors", "decision", "store"},
+    "review": {"errors", "addresses", "decision", "store"},
     "service": {"errors", "decision", "review", "store"},
     "router": {"errors", "decision", "schemas", "providers"},
     "addresses": set(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from typing import TypeAlias
 
 # Where the machines of a cloud read their credentials. A configuration that points there is an
 # attack or a mistake. Link-local addresses are refused as a whole.
@@ -14,6 +15,8 @@ _METADATA_ADDRESSES = frozenset(
         ipaddress.ip_address("192.0.0.192"),  # Oracle
     }
 )
+_Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
 def is_loopback(host: str) -> bool:
@@ -31,16 +34,41 @@ def is_metadata(host: str) -> bool:
 
     >>> [is_metadata(host) for host in ("169.254.169.254", "[::ffff:a9fe:a9fe]", "2852039166")]
     [True, True, True]
-    >>> is_metadata("metadata.google.internal."), is_metadata("metadata.example.com")
-    (True, False)
+    >>> [is_metadata(host) for host in ("metadata.google.internal.", "64:ff9b::a9fe:a9fe")]
+    [True, True]
+    >>> is_metadata("metadata.example.com")
+    False
     """
     address = _address(host)
     if address is None:
         return host.lower().rstrip(".") in _METADATA_NAMES
-    return address.is_link_local or address in _METADATA_ADDRESSES
+    reached = _reached(address)
+    return reached.is_link_local or reached in _METADATA_ADDRESSES
 
 
-def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def is_public(host: str) -> bool:
+    """Whether a host is written as an address of the open internet, reachable from anywhere.
+
+    >>> [is_public(host) for host in ("93.184.215.14", "10.0.0.1", "64:ff9b::a00:1", "::1", "name")]
+    [True, False, False, False, False]
+    """
+    address = _address(host)
+    if address is None:
+        return False
+    reached = _reached(address)
+    return reached.is_global and not reached.is_multicast
+
+
+def _reached(address: _Address) -> _Address:
+    """Where packets to an address end up, if its network translates IPv6 to IPv4."""
+    if isinstance(address, ipaddress.IPv6Address):
+        if address in _NAT64:
+            return ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
+        return address.sixtofour or (address.teredo or (address,))[-1]
+    return address
+
+
+def _address(host: str) -> _Address | None:
     """The address that a host is written as, in any notation that a resolver takes; else None."""
     plain = host.strip("[]").rstrip(".")
     try:

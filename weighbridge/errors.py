@@ -18,6 +18,7 @@ WeighbridgeError
 │   ├── DeadEnd            no token may come next, and the answer is not whole
 │   ├── Truncated          the tokens ran out before a guided answer was whole
 │   └── PullFailed         a model could not be downloaded or did not match its checksum
+├── WebhookInvalid         an event that was not signed as it should be (also a ValueError)
 ├── PersonRefused          somebody cannot be added, changed or let in as asked
 └── QueueError             the review queue refused or failed
     ├── QueueUnavailable   the database cannot be read or written; carries the decision
@@ -259,6 +260,19 @@ class PullFailed(EngineError):
 
     def __str__(self) -> str:
         return f"{self.name}: {self.problem}"
+
+
+class WebhookInvalid(WeighbridgeError, ValueError):
+    """An event that does not come from where it should, or not as it was sent."""
+
+    hint = "Compare the secrets on both sides, and sign the body before anything changes it."
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"webhook: {self.problem}"
 
 
 class PersonRefused(WeighbridgeError):
