@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 from sqlalchemy import Connection, exists, insert, select, update
 
 from weighbridge.decision import CalibrationKey, Decision, Json, ReviewEntry, ReviewId, label
+from weighbridge.review.hiding import Redact, hide_texts
 from weighbridge.review.history import MACHINE, record
 from weighbridge.review.items import SlotKind, SlotState, State
 from weighbridge.review.ordering import sort_key, uncertainty
@@ -22,8 +23,6 @@ from weighbridge.store.decision_tables import (
 )
 from weighbridge.store.queue_tables import item_table, slot_table, verdict_table
 
-Redact: TypeAlias = Callable[[str], str]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
@@ -33,8 +32,7 @@ class Policy:
         needed: how many people judge an item.
         audits_needed: how many judge one of the uniform sample.
         head_start_s: see `ordering`.
-        redact: applied to the ticket's text, and to what a model wrote about it, before they are
-            stored; None stores them as they are.
+        redact: see `hiding`; None stores all texts as they are.
     """
 
     needed: int
@@ -111,14 +109,11 @@ def close_slots(
 
 
 def _item_row(entry: ReviewEntry, item_id: ReviewId, now: int, policy: Policy) -> dict[str, Any]:
-    decision = replace(entry.decision, review_id=item_id).to_json()
     ticket: dict[str, Json] = dict(entry.ticket)
+    decision = replace(entry.decision, review_id=item_id).to_json()
+    questions = [question_json(question) for question in entry.questions]
     if policy.redact is not None:
-        decision["reasoning"] = _redacted(decision["reasoning"], policy.redact)
-        ticket = {
-            name: value if name == "id" else _redacted(value, policy.redact)
-            for name, value in ticket.items()
-        }
+        ticket, decision, questions = hide_texts(ticket, decision, questions, policy.redact)
     doubt = uncertainty(entry.decision)
     return {
         "id": item_id,
@@ -138,20 +133,8 @@ def _item_row(entry: ReviewEntry, item_id: ReviewId, now: int, policy: Policy) -
         "created_at": now,
         "ticket_json": ticket,
         "decision_json": decision,
-        "questions_json": [question_json(question) for question in entry.questions],
+        "questions_json": questions,
     }
-
-
-def _redacted(value: Json, redact: Redact) -> Json:
-    match value:
-        case str():
-            return redact(value)
-        case list():
-            return [_redacted(each, redact) for each in value]
-        case dict():
-            return {name: _redacted(each, redact) for name, each in value.items()}
-        case _:
-            return value
 
 
 def _add_decision(

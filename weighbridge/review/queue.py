@@ -23,6 +23,7 @@ from weighbridge.review.queue_reading import QueueReading
 from weighbridge.review.reading import read
 from weighbridge.review.rows import microseconds
 from weighbridge.review.statements import MAX_LEASE_US
+from weighbridge.review.telling import Subscription, tell
 from weighbridge.store.database import Database
 
 LEASE_S: Final = 600.0
@@ -47,7 +48,8 @@ class ReviewQueue(QueueReading):
         needed: how many people judge an item.
         audits_needed: how many judge one of the uniform sample of all tickets.
         head_start_s: what full uncertainty is worth in age; see `ordering`.
-        redact: applied to all text of a ticket before it is stored.
+        redact: applied to all text of a ticket before it is stored; see `hiding`.
+        subscriptions: who is told of what happens; see `telling`.
     """
 
     def __init__(
@@ -61,11 +63,13 @@ class ReviewQueue(QueueReading):
         audits_needed: int = 1,
         head_start_s: float = HEAD_STARTS_S["fair"],
         redact: Callable[[str], str] | None = None,
+        subscriptions: Sequence[Subscription] = (),
     ) -> None:
         if needed < 1 or audits_needed < 1:
             raise ValueError("an item needs at least one person")
         super().__init__(database, clock=clock)
         self._new_id, self._new_token = new_id, new_token
+        self._subscriptions = tuple(subscriptions)
         self._policy = intake.Policy(
             needed=needed, audits_needed=audits_needed, head_start_s=head_start_s, redact=redact
         )
@@ -85,7 +89,9 @@ class ReviewQueue(QueueReading):
         try:
             with self._writing() as (connection, now):
                 new = self._new_id() if self._new_id else time_ordered_id(now)
-                return intake.add_item(connection, entry, ReviewId(new), now, self._policy)
+                item_id = intake.add_item(connection, entry, ReviewId(new), now, self._policy)
+                tell(connection, item_id, self._subscriptions, now)
+                return item_id
         except QueueUnavailable as error:
             raise QueueUnavailable(error.database, error.problem, entry.decision) from None
 
@@ -106,8 +112,8 @@ class ReviewQueue(QueueReading):
 
         Whoever holds a lease gets it prolonged, with the same token: without `item_id` that item
         comes again before any other, so that a person who starts over leaves none behind. Then
-        come leases of others that ended, then what is kept for this reviewer, then what is for
-        anybody, each in the order of work. Nobody is offered what they skipped, what is kept for
+        come leases that ended, the longest ago first, then what is kept for this reviewer, then
+        what is for anybody, in the order of work. Nobody is offered what they skipped, what is kept for
         somebody else, or an item that they have judged in this round; by name they get the first
         two, and may adjudicate what they have judged.
 
@@ -206,7 +212,9 @@ class ReviewQueue(QueueReading):
         """
         given = Answer(said=kind, values=values, note=note, was_shown=was_shown, idem_key=idem_key)
         with self._writing() as (connection, now):
-            return judging.answer(connection, item_id, reviewer, token, given, now)
+            item = judging.answer(connection, item_id, reviewer, token, given, now)
+            tell(connection, item.id, self._subscriptions, now)
+            return item
 
     def answer_many(
         self,
@@ -239,6 +247,7 @@ class ReviewQueue(QueueReading):
                     item = judging.answer_by_name(
                         connection, item_id, reviewer, given, _term(now, LEASE_S), self._new_token
                     )
+                    tell(connection, item.id, self._subscriptions, now)
             except QueueUnavailable:
                 raise
             except QueueError as error:
@@ -260,7 +269,9 @@ class ReviewQueue(QueueReading):
         """
         with self._writing() as (connection, now):
             term = _term(now, LEASE_S)
-            return judging.undo(connection, item_id, reviewer, term, self._new_token, idem_key)
+            item = judging.undo(connection, item_id, reviewer, term, self._new_token, idem_key)
+            tell(connection, item.id, self._subscriptions, now)
+            return item
 
     def note(self, item_id: str, *, by: str, text: str) -> Item:
         """Write something beside the item, for colleagues; it is in the history."""
@@ -316,7 +327,9 @@ class ReviewQueue(QueueReading):
         if needed < 1:
             raise ValueError("an item needs at least one person")
         with self._writing() as (connection, now):
-            return changing.reopen(connection, item_id, by, reason, needed, now)
+            item = changing.reopen(connection, item_id, by, reason, needed, now)
+            tell(connection, item.id, self._subscriptions, now)
+            return item
 
     @contextmanager
     def _writing(self) -> Iterator[tuple[Connection, int]]:
