@@ -8,7 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from weighbridge.decision import Decision, FieldEvidence, Question, Reason, ReviewEntry
+from sqlalchemy import delete
+
+from weighbridge.decision import Decision, FieldEvidence, Question, Reason, ReviewEntry, Toss
+from weighbridge.store.database import Database
+from weighbridge.store.schema import metadata
 
 CANARY = "canary-7f3a"
 CATEGORIES = ("billing", "bug", "how_to")
@@ -51,6 +55,19 @@ def make_entry(key: str = "a", *, probability: float | None = 0.4, **changes: An
         ),
     }
     return ReviewEntry(**{**whole, **changes})
+
+
+def make_audit(key: str = "a", **changes: Any) -> ReviewEntry:
+    """An entry of the uniform sample, to be judged blind."""
+    return make_entry(key, toss=Toss(u=0.01, rate=0.02), **changes)
+
+
+def emptied(database: Database) -> Database:
+    """The same database without a row."""
+    with database.writing() as connection:
+        for table in reversed(metadata.sorted_tables):
+            connection.execute(delete(table))
+    return database
 
 
 def start_worker(*arguments: str) -> subprocess.Popen[str]:

@@ -10,7 +10,6 @@ from typing import Final
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    FromClause,
     Text,
     cast,
     exists,
@@ -64,7 +63,7 @@ def waiting_for(
     )
     ids: list[str] = []
     for lane in statements.lanes(slot, reviewer, now=now, may_adjudicate=may_adjudicate):
-        in_order = select(slot.c.item_id).where(lane, is_first).order_by(*_order_of_work(slot))
+        in_order = select(slot.c.item_id).where(lane.where, is_first).order_by(*lane.order_by)
         ids += connection.scalars(in_order.limit(limit - len(ids)))
     return _by_id(connection, ids)
 
@@ -117,7 +116,7 @@ def mine(connection: Connection, reviewer: str) -> Mine:
     held = connection.execute(
         select(slot_table)
         .where(statements.is_leased(slot_table), _slot.owner == reviewer)
-        .order_by(*_order_of_work(slot_table))
+        .order_by(_slot.sort_key, _slot.id)
     ).all()
     rows = {
         row.id: row
@@ -188,7 +187,3 @@ def _by_id(connection: Connection, ids: Sequence[str]) -> list[Item]:
     found = connection.execute(select(item_table).where(_item.id.in_(ids))).all()
     place = {item_id: number for number, item_id in enumerate(ids)}
     return items_of(connection, sorted(found, key=lambda row: place[row.id]))
-
-
-def _order_of_work(slot: FromClause) -> tuple[ColumnElement[int], ColumnElement[int]]:
-    return slot.c.sort_key, slot.c.id

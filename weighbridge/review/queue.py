@@ -113,9 +113,9 @@ class ReviewQueue(QueueReading):
         Whoever holds a lease gets it prolonged, with the same token: without `item_id` that item
         comes again before any other, so that a person who starts over leaves none behind. Then
         come leases that ended, the longest ago first, then what is kept for this reviewer, then
-        what is for anybody, in the order of work. Nobody is offered what they skipped, what is kept for
-        somebody else, or an item that they have judged in this round; by name they get the first
-        two, and may adjudicate what they have judged.
+        what is for anybody, in the order of work. Nobody is offered what they skipped, what is kept
+        for somebody else, or an item that they have judged in this round; by name they get the
+        first two, and may adjudicate what they have judged.
 
         Args:
             reviewer: who.

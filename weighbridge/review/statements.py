@@ -2,15 +2,15 @@
 
 Two statements, a SELECT and then an UPDATE, could hand one slot to two people.
 
-A slot that is free lies in one of a few *lanes*: leases that ended, then what is kept for the
-reviewer, then what is for anybody; adjudications before reviews. Each lane is one walk through one
-index in the order of work, so that what is leased, kept for others or waits for an adjudicator
-is not walked past. The lanes are tried in turn within the one statement.
+A slot that is free lies in one of a few *lanes*: leases that ended, the longest ago first; then
+what is kept for the reviewer, and what is for anybody, adjudications before reviews, in the order
+of work. Every lane is one walk through one index, so that what is leased, is kept for others or
+waits for an adjudicator is not walked past. They are tried in turn within the one statement.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
@@ -36,13 +36,20 @@ _IS_OPEN: Final[ColumnElement[str]] = literal_column(f"'{SlotState.OPEN}'")
 _IS_LEASED: Final[ColumnElement[str]] = literal_column(f"'{SlotState.LEASED}'")
 
 
+class Lane(NamedTuple):
+    """Which slots lie in it, and in which order they are taken."""
+
+    where: ColumnElement[bool]
+    order_by: tuple[ColumnElement[Any], ColumnElement[Any]]
+
+
 def claim(owner: str, token: str, *, now: int, until: int, may_adjudicate: bool) -> Update:
     """Take the first free slot that `owner` may have, and return it."""
     slot = slot_table.alias("free")
     firsts = [
         select(slot.c.id)
-        .where(lane)
-        .order_by(slot.c.sort_key, slot.c.id)
+        .where(lane.where)
+        .order_by(*lane.order_by)
         .limit(1)
         # On PostgreSQL, claims at the same time pass over each other's rows.
         .with_for_update(skip_locked=True, key_share=True)
@@ -81,32 +88,38 @@ def renew_first(owner: str, *, now: int, until: int) -> Update:
     )
 
 
-def lanes(
-    slot: FromClause, owner: str, *, now: int, may_adjudicate: bool
-) -> list[ColumnElement[bool]]:
-    """Which rows of `slot` lie in each of the lanes that are open to `owner`."""
+def lanes(slot: FromClause, owner: str, *, now: int, may_adjudicate: bool) -> list[Lane]:
+    """The lanes that are open to `owner`, over rows of `slot`; the first comes first."""
     kinds = [SlotKind.ADJUDICATE, SlotKind.REVIEW] if may_adjudicate else [SlotKind.REVIEW]
     may_have = _may_have(slot, owner, now)
-    ended = and_(
-        slot.c.state == _IS_LEASED,
-        _has_ended(slot, now),
-        slot.c.kind.in_(kinds),
-        slot.c.assignee.in_(["", owner]),
-        may_have,
-    )
-    return [
-        ended,
-        *(
+    ended = [
+        Lane(
+            and_(
+                slot.c.state == _IS_LEASED,
+                end,
+                slot.c.kind.in_(kinds),
+                slot.c.assignee.in_(["", owner]),
+                may_have,
+            ),
+            (slot.c.lease_until, slot.c.id),
+        )
+        # Two lanes, so that each is one piece of the index.
+        for end in _endings(slot, now)
+    ]
+    untaken = [
+        Lane(
             and_(
                 slot.c.state == _IS_OPEN,
                 slot.c.kind == kind,
                 slot.c.assignee == assignee,
                 may_have,
-            )
-            for assignee in (owner, "")
-            for kind in kinds
-        ),
+            ),
+            (slot.c.sort_key, slot.c.id),
+        )
+        for assignee in (owner, "")
+        for kind in kinds
     ]
+    return ended + untaken
 
 
 def is_free(slot: FromClause, now: int) -> ColumnElement[bool]:
@@ -134,8 +147,12 @@ def _lease(owner: str, token: str, *, now: int, until: int) -> Update:
 
 
 def _has_ended(slot: FromClause, now: int) -> ColumnElement[bool]:
-    """Whether a lease is over; also if only a clock that was ahead can have given it."""
-    return or_(slot.c.lease_until < now, slot.c.lease_until > now + MAX_LEASE_US)
+    return or_(*_endings(slot, now))
+
+
+def _endings(slot: FromClause, now: int) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    """A lease is over in its time, or if only a clock that was ahead can have given it."""
+    return slot.c.lease_until < now, slot.c.lease_until > now + MAX_LEASE_US
 
 
 def _may_have(slot: FromClause, owner: str, now: int) -> ColumnElement[bool]:

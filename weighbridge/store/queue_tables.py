@@ -130,7 +130,7 @@ Index(
     sqlite_where=OPEN,
     postgresql_where=OPEN,
 )
-Index("ix_slot_leased", _slot.lease_until, sqlite_where=LEASED, postgresql_where=LEASED)
+Index("ix_slot_leased", _slot.lease_until, _slot.id, sqlite_where=LEASED, postgresql_where=LEASED)
 Index("ix_slot_held", _slot.owner, sqlite_where=LEASED, postgresql_where=LEASED)
 
 verdict_table = Table(
@@ -181,4 +181,3 @@ skip_table = Table(
     Column("at", BigInteger, nullable=False),
     Column("reason", CleanText, nullable=False),
 )
-Index("ix_skip_reviewer", skip_table.c.reviewer)

@@ -130,7 +130,7 @@ def _create_slots() -> None:
     )
     op.create_index("ux_slot_owner", "slot", ["item_id", "round", "owner", "kind"], unique=True)
     _create_partial("ix_slot_open", "slot", ["kind", "assignee", "sort_key", "id"], _OPEN)
-    _create_partial("ix_slot_leased", "slot", ["lease_until"], _LEASED)
+    _create_partial("ix_slot_leased", "slot", ["lease_until", "id"], _LEASED)
     _create_partial("ix_slot_held", "slot", ["owner"], _LEASED)
     op.create_table(
         "skip",
@@ -141,7 +141,6 @@ def _create_slots() -> None:
         sa.ForeignKeyConstraint(["item_id"], ["item.id"], name=op.f("fk_skip_item_id")),
         sa.PrimaryKeyConstraint("item_id", "reviewer", name=op.f("pk_skip")),
     )
-    op.create_index("ix_skip_reviewer", "skip", ["reviewer"])
 
 
 def _create_verdicts() -> None:

@@ -1,0 +1,43 @@
+"""How the database finds what is claimed: by short walks through indexes, whatever lies there."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from weighbridge.review import statements
+from weighbridge.store.dialect import is_postgresql
+from weighbridge.store.queue_tables import item_table, skip_table, slot_table
+
+TABLES = [table.name for table in (item_table, skip_table, slot_table)]
+
+
+def plan(connection, statement) -> list[str]:
+    """What the database would do, line by line."""
+    dialect = postgresql.dialect() if is_postgresql(connection) else sqlite.dialect()
+    how = {"literal_binds": True, "render_postcompile": True}
+    text = str(statement.compile(dialect=dialect, compile_kwargs=how))
+    explain = "EXPLAIN (COSTS OFF)" if is_postgresql(connection) else "EXPLAIN QUERY PLAN"
+    return [row[-1] for row in connection.exec_driver_sql(f"{explain} {text}")]
+
+
+@pytest.mark.parametrize("may_adjudicate", [False, True])
+def test_claim_sorts_nothing_and_reads_no_whole_table(database, may_adjudicate):
+    """Each lane is read from its index in order, and ends with the first slot that fits."""
+    claim = statements.claim("ann", "token", now=1, until=2, may_adjudicate=may_adjudicate)
+    with database.reading() as connection:
+        lines = plan(connection, claim)
+    assert not [line for line in lines if "TEMP B-TREE" in line or "Sort" in line]
+    assert not [line for line in lines if "Seq Scan" in line or "Bitmap" in line]
+    assert not [line for line in lines if line.startswith("SCAN") and line.split()[1] in TABLES]
+    lanes = [line for line in lines if "ix_slot_open" in line or "ix_slot_leased" in line]
+    assert len(lanes) == (6 if may_adjudicate else 4)
+
+
+def test_sorting_and_scanning_would_be_seen(database):
+    """The same look at a statement that does both."""
+    with database.reading() as connection:
+        lines = plan(connection, select(slot_table).order_by(slot_table.c.skips))
+    assert [line for line in lines if "TEMP B-TREE" in line or "Sort" in line]
+    assert [line for line in lines if "Seq Scan" in line or line.startswith("SCAN slot")]
