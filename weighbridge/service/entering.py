@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from weighbridge.decision import Json
 from weighbridge.errors import PersonRefused
-from weighbridge.service.forms import Form, FormBody
+from weighbridge.service.forms import FormBody
 from weighbridge.service.identity import SESSION_S, give_cookie, take_cookie
+from weighbridge.service.keys import KEYS, choose_keys
 from weighbridge.service.pages import Go, Page, root_path
 from weighbridge.service.passwords import MIN_CHARACTERS, hash_password, is_password
 from weighbridge.service.routes import Routes
@@ -20,9 +21,6 @@ from weighbridge.service.site import site_of, visitor_of
 from weighbridge.store.roles import Role
 
 routes = Routes()
-
-# What keys.js can do at a key; the page tells it which key somebody wants for each.
-ACTIONS: Final = ("submit", "skip", "undo", "note", "take", "search", "help")
 
 
 @routes.page("/login")
@@ -91,7 +89,7 @@ def show_account(request: Request) -> Response:
 def change_account(request: Request, form: FormBody) -> Response:
     """Keys: on or off, and which."""
     site, visitor = site_of(request), visitor_of(request)
-    settings, problem = _settings(form)
+    settings, problem = choose_keys(form.under("key:"), has_keys=form.text("has_keys") == "1")
     if problem:
         return _account_page(request, problem, settings)
     site.people.set_settings(visitor.name, settings)
@@ -142,27 +140,11 @@ def _account_page(
         "name": person.name,
         "role": person.role.value,
         "settings": dict(person.settings if settings is None else settings),
-        "actions": list(ACTIONS),
+        "keys": [row._asdict() for row in KEYS],
         "has_password": person.has_password,
         "min_characters": MIN_CHARACTERS,
     }
     return Page("account.html", view, status_code=422 if problem else 200)
-
-
-def _settings(form: Form) -> tuple[dict[str, Json], str]:
-    """What was chosen, and what is wrong with it."""
-    keys = {
-        action: key.lower()
-        for action, key in form.under("key:").items()
-        if key and action in ACTIONS
-    }
-    settings: dict[str, Json] = {"has_keys": form.text("has_keys") == "1", "keys": dict(keys)}
-    for action, key in keys.items():
-        if len(key) != 1 or not key.isprintable() or key.isspace() or key.isdecimal():
-            return settings, f"The key for {action} must be one sign, and no digit."
-        if list(keys.values()).count(key) > 1:
-            return settings, "Two actions have one key."
-    return settings, ""
 
 
 def _with_session(request: Request, name: str, next_path: str) -> Go:

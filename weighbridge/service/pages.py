@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 from weighbridge.decision import label
 from weighbridge.service import words
 from weighbridge.service.identity import Visitor
+from weighbridge.service.keys import keys_of
 from weighbridge.service.marks import legible, marked
 from weighbridge.store.roles import Role
 
@@ -107,6 +108,7 @@ def _render(
             me=visitor.person if isinstance(visitor, Visitor) else None,
             may=visitor.role.includes if isinstance(visitor, Visitor) else lambda _: False,
             path=request.scope["path"].removeprefix(request.scope.get("root_path", "")),
+            shortcuts=keys_of(visitor.person.settings) if isinstance(visitor, Visitor) else [],
             form=form,
             **view,
         )

@@ -10,7 +10,7 @@ from weighbridge.decision import Reason
 
 _REASONS: Final[dict[str, tuple[str, str]]] = {
     Reason.LOW_MASS: ("low mass", "Left to itself, the model would have said something else."),
-    Reason.LOW_PROBABILITY: ("unsure", "No label stood out enough."),
+    Reason.LOW_PROBABILITY: ("no clear label", "No label stood out enough."),
     Reason.LOW_SUPPORT: ("unlike the labels", "The ticket is far from every label it could have."),
     Reason.UNCALIBRATED: ("number unproven", "A number came, and nobody knows yet what it means."),
     Reason.NO_EVIDENCE: ("no number", "The answer came without any number to weigh it by."),

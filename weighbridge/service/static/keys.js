@@ -2,22 +2,9 @@
 // page works the same, by mouse, by Tab and Enter, and the lease lasts as long.
 "use strict";
 
-// The one table: it makes the handlers, the hints, `aria-keyshortcuts` and the dialog.
-// An action is done by whatever the page marks with `data-key="action"`.
-const ACTIONS = [
-  { id: "submit", key: "Enter", does: "Send the form and take the next ticket" },
-  { id: "skip", key: "s", does: "Skip this ticket" },
-  { id: "undo", key: "u", does: "Undo the last answer" },
-  { id: "note", key: "n", does: "Write a note" },
-  { id: "take", key: "t", does: "Take the next ticket" },
-  { id: "search", key: "/", does: "Search" },
-  { id: "help", key: "?", does: "Show the keys" },
-];
-
-const body = document.body;
-const chosen = JSON.parse(body.dataset.keys || "{}");
-const actions = ACTIONS.map((action) => ({ ...action, key: chosen[action.id] || action.key }));
-const areKeysOn = !("keysOff" in body.dataset);
+// The server's table of keys: it makes the handlers, the hints, `aria-keyshortcuts` and the dialog.
+// An action is done by whatever the page marks with `data-key`.
+const keys = JSON.parse(document.body.dataset.keys);
 const questions = [...document.querySelectorAll("fieldset[data-question]")]
   .filter((question) => question.querySelector("input[type=radio]:enabled"));
 let active = Math.max(0, questions.findIndex((question) => !answerOf(question)));
@@ -31,7 +18,7 @@ function answerOf(question) {
 }
 
 function targetOf(action) {
-  return document.querySelector(`[data-key="${action.id}"]`);
+  return document.querySelector(`[data-key="${action}"]`);
 }
 
 function hint(element, key) {
@@ -69,7 +56,7 @@ function choose(digit) {
 }
 
 function perform(action) {
-  if (action.id === "help") return showHelp();
+  if (action === "help") return showHelp();
   const target = targetOf(action);
   if (!target) return false;
   if (target.matches("input, textarea")) target.focus();
@@ -85,7 +72,7 @@ function showHelp() {
 }
 
 function fillHelp() {
-  const rows = actions.filter((action) => action.id === "help" || targetOf(action));
+  const rows = keys.filter((row) => row.action === "help" || targetOf(row.action));
   if (questions.length) rows.unshift({ key: "1–9", does: "Choose an option" });
   for (const { key, does } of rows) {
     const row = document.querySelector("#keys tbody").insertRow();
@@ -110,13 +97,13 @@ function onKey(event) {
   // Enter on a link or a button is theirs, as everywhere.
   if (event.key === "Enter" && event.target.closest("a, button, summary")) return;
   const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-  const action = actions.find((candidate) => candidate.key === key);
-  if (action && perform(action)) event.preventDefault();
+  const row = keys.find((candidate) => candidate.key === key);
+  if (row && perform(row.action)) event.preventDefault();
 }
 
-if (areKeysOn) {
+if (keys.length) {
   document.addEventListener("keydown", onKey);
-  actions.forEach((action) => targetOf(action) && hint(targetOf(action), action.key));
+  keys.forEach(({ action, key }) => targetOf(action) && hint(targetOf(action), key));
   questions.forEach((question, place) => question.addEventListener("focusin", () => activate(place)));
   if (questions.length) activate(active);
   fillHelp();
