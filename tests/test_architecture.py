@@ -30,8 +30,10 @@ ALLOWED: dict[str, set[str]] = {
     "setting_errors": {"errors"},
     "settings": {"errors", "addresses", "setting_types", "setting_errors"},
     "provider_config": {"errors", "capability", "settings", "providers"},
+    "webhook_config": {"errors", "settings", "review"},
     "config": {
         "provider_config",
+        "webhook_config",
         "errors",
         "capability",
         "settings",
@@ -47,6 +49,7 @@ ALLOWED: dict[str, set[str]] = {
         "capability",
         "config",
         "provider_config",
+        "webhook_config",
         "decision",
         "errors",
         "local_engine",

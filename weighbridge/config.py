@@ -17,6 +17,7 @@ from weighbridge.errors import ConfigError, KeyMissing, TaskInvalid
 from weighbridge.provider_config import build_provider
 from weighbridge.schemas.task import Task
 from weighbridge.settings import Labels, RemoteSettings, Settings
+from weighbridge.webhook_config import build_subscriptions
 
 if TYPE_CHECKING:
     from weighbridge.capability import Ledger
@@ -65,11 +66,13 @@ def build_redactor(settings: Settings) -> Redactor | None:
     Raises:
         ConfigError: an unknown pattern, or one that is no regular expression.
     """
+    return _build_redactor(settings) if settings.redaction.enabled else None
+
+
+def _build_redactor(settings: Settings) -> Redactor:
     from weighbridge.schemas.redaction import Redaction
 
     chosen = settings.redaction
-    if not chosen.enabled:
-        return None
     try:
         return Redaction(built_in=chosen.built_in, extra=chosen.extra).redactor()
     except ValueError as error:
@@ -187,11 +190,14 @@ def _build_queue(settings: Settings, database: Database) -> ReviewQueue:
     from weighbridge.review.queue import ReviewQueue
 
     chosen = settings.review
+    redactor = _build_redactor(settings) if settings.redaction.queue else None
     return ReviewQueue(
         database,
         needed=chosen.overlap,
         audits_needed=chosen.audit_overlap,
         head_start_s=HEAD_STARTS_S[chosen.order],
+        redact=None if redactor is None else lambda text: redactor(text).text,
+        subscriptions=build_subscriptions(settings),
     )
 
 

@@ -20,6 +20,7 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    SecretStr,
     Tag,
     ValidationError,
     model_validator,
@@ -136,6 +137,20 @@ class GateSettings(_Section):
     without_evidence: Literal["review", "accept", "second_opinion"] = "review"
 
 
+class WebhookSettings(_Section):
+    """An address that is told what happens in the queue; see `weighbridge.review.webhooks`."""
+
+    name: Name
+    url: SecretStr  # it may hold a secret of its own
+    secret_env: Variable | None = None
+    secret_file: Path | None = None
+    events: tuple[Literal["enqueued", "settled", "reopened"], ...] = ("settled", "reopened")
+    include_answer: bool = False  # else ids alone
+    allow_private: bool = False  # to addresses that only this network can reach
+    allow_http: bool = False  # without encryption, to a host that is not this machine
+    timeout: Seconds = 10.0
+
+
 class ReviewSettings(_Section):
     """Where decisions wait for a person, who sees them, and what is promised from it."""
 
@@ -145,6 +160,8 @@ class ReviewSettings(_Section):
     overlap: Annotated[int, Field(ge=1, le=10)] = 1  # people who judge each item
     audit_overlap: Annotated[int, Field(ge=1, le=10)] = 1  # the same for audits
     certificate_validity: Days = 30 * 86_400.0
+    retention: Days | None = None  # after which the texts of settled items are removed; None: never
+    webhook: tuple[WebhookSettings, ...] = ()
 
 
 class TelemetrySettings(_Section):
@@ -170,9 +187,10 @@ class CacheSettings(_Section):
 
 
 class RedactionSettings(_Section):
-    """What is hidden from providers away from this machine; see `weighbridge.schemas.redaction`."""
+    """What is hidden, and from whom; see `weighbridge.schemas.redaction`."""
 
-    enabled: bool = False
+    enabled: bool = False  # from providers away from this machine
+    queue: bool = False  # from the review queue, where nothing is put back
     built_in: tuple[str, ...] = ("EMAIL", "IBAN", "CARD", "PHONE")
     extra: dict[str, str] = Field(default_factory=dict)  # NAME: a regular expression
 
