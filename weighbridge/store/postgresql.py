@@ -18,9 +18,10 @@ READING: Mapping[str, Any] = {
     "isolation_level": "REPEATABLE READ",
     "postgresql_readonly": True,
 }
-# The server's own default might be another. Each statement sees what is committed by then, which
-# is what SKIP LOCKED and `dialect.lock` count on.
-WRITING: Mapping[str, Any] = {"isolation_level": "READ COMMITTED"}
+WRITING: Mapping[str, Any] = {}  # `_SETTINGS` suffice
+# Of each connection. The server's own default of isolation might be another; under this one each
+# statement sees what is committed by then, on which SKIP LOCKED and `dialect.lock` count.
+_SETTINGS: Final = "SET default_transaction_isolation = 'read committed'; SET lock_timeout = {}"
 _DRIVERS: Final = ("postgresql", "postgresql+psycopg")
 # Of libpq's: https://www.postgresql.org/docs/current/libpq-connect.html. A `host` is needed for a
 # socket's folder. What holds a secret is not among them.
@@ -104,7 +105,7 @@ def engine(url: URL, shown: str, busy_timeout_s: float) -> Engine:
     def set_up(connection: Any, _record: object) -> None:
         mine.add(connection)
         # Not as an option of the connection: poolers between here and the server refuse those.
-        connection.execute(f"SET lock_timeout = {wait_ms}")
+        connection.execute(_SETTINGS.format(wait_ms))
         connection.commit()
 
     event.listen(made, "connect", set_up)
