@@ -1,7 +1,7 @@
 # make demo       triage the example tickets on this machine, offline once the models are here
 # make test       lint, types and tests
 # make test-slow  the long tests: whole ticket sets, reference implementations
-# make bench      accuracy, latency, schemas, injections, the router and the engine beside peers
+# make bench      accuracy, latency, schemas, injections, router, queue, the engine beside peers
 #
 # TORCH_INDEX_URL names another package index for torch. On Linux the default index has a CUDA build
 # of several gigabytes; the CPU build is enough:
@@ -60,6 +60,7 @@ bench: $(VENV)/dev
 	$(BIN)/python -m bench.injection
 	$(BIN)/python -m bench.overhead
 	$(BIN)/python -m bench.soak --calls 20000
+	$(BIN)/python -m bench.queue
 	$(if $(SUITES),$(BIN)/python -m bench.schemas $(SUITES))
 	$(if $(SUITES),$(BIN)/python -m bench.schemas_plans $(SUITES))
 

@@ -6,12 +6,14 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 from databases import locked
 from sqlalchemy import Column, Integer, MetaData, Table, func, insert, select
 
 from weighbridge.errors import QueueUnavailable
+from weighbridge.store import dialect
 from weighbridge.store.database import Database
 from weighbridge.store.dialect import (
     insert_or_add,
@@ -210,3 +212,14 @@ def test_other_urls_are_refused_without_their_password(url, problem):
         Database(url)
     shown = f"{refused.value} {refused.value!r} {refused.value.__notes__}"
     assert "s3cret" not in shown.replace("sqlite+aiosqlite:///s3cret/file.db", "")
+
+
+def test_only_one_module_knows_the_dialects():
+    """Whoever imports an INSERT of one dialect writes what the other cannot run."""
+    package = Path(dialect.__file__).parents[1]
+    knowing = {
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if "sqlalchemy.dialects" in path.read_text("utf-8")
+    }
+    assert knowing == {"store/dialect.py"}
