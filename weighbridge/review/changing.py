@@ -72,6 +72,8 @@ def reopen(
     item = locked(connection, item_id)
     if item.state not in (State.DONE, State.CANCELLED):
         raise ChangeRefused(item.id, "it is still open")
+    if item.erased_at is not None:
+        raise ChangeRefused(item.id, "its text was erased, so nobody can judge it")
     values = {
         "state": State.OPEN,
         "round": item.round + 1,

@@ -111,6 +111,8 @@ def undo(
         raise ChangeRefused(item.id, "you have no verdict in this round to take back")
     if item.state == State.CANCELLED:
         raise ChangeRefused(item.id, "it was cancelled")
+    if item.erased_at is not None:
+        raise ChangeRefused(item.id, "its text was erased, so nobody can judge it anew")
     if not last.is_adjudication and connection.scalar(
         _standing(item).where(_verdict.is_adjudication).with_only_columns(_verdict.id)
     ):

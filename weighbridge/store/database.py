@@ -85,6 +85,25 @@ class Database:
         with self._in_use(), self._writer.begin() as connection:
             yield connection
 
+    def scrub(self, *, rewrite: bool = False) -> None:
+        """Have the database's own files hold nothing any more of what was deleted.
+
+        On SQLite the log is emptied into the file, which waits until nobody reads an older state;
+        in it, deleted bytes are zeros if `PRAGMA secure_delete` was on when they were deleted. On
+        PostgreSQL the rows are vacuumed. Backups and archived logs are out of reach.
+
+        Args:
+            rewrite: write the whole file, or on PostgreSQL all tables, anew. That leaves nothing
+                of earlier deletions either; it takes up to a minute for each gigabyte and as much
+                space again, and nobody else can write meanwhile.
+
+        Raises:
+            QueueUnavailable: somebody else did not let it happen in time; the data is deleted all
+                the same, and this can be called again.
+        """
+        with self._in_use():
+            self._kind.scrub(self._engine, self._busy_timeout_s, rewrite=rewrite)
+
     def close(self) -> None:
         """Close every idle connection; harmless when repeated."""
         self._engine.dispose()
@@ -154,6 +173,7 @@ class _Kind(Protocol):
     def engine(self, url: URL, shown: str, busy_timeout_s: float) -> Engine: ...
     def prepare(self, engine: Engine, shown: str, patience_s: float) -> None: ...
     def sever(self, engine: Engine) -> None: ...
+    def scrub(self, engine: Engine, patience_s: float, *, rewrite: bool) -> None: ...
     def problem(self, cause: BaseException) -> str | None: ...
 
 

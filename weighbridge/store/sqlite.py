@@ -103,6 +103,23 @@ def sever(_engine: Engine) -> None:
     """Nothing to do: a file has no other end that would hear the child."""
 
 
+def scrub(engine: Engine, patience_s: float, *, rewrite: bool) -> None:
+    """Empty the log into the file, and before that write the file anew; see `Database.scrub`."""
+    give_up_at = time.monotonic() + patience_s
+    with closing(engine.raw_connection()) as lent:
+        connection: Any = lent.driver_connection
+        if rewrite:
+            connection.execute("VACUUM")
+        while True:
+            # Unlike any other statement it does not fail if it has to wait: it says so.
+            (is_busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            if not is_busy:
+                return
+            if time.monotonic() > give_up_at:
+                raise sqlite3.OperationalError("somebody else still reads an older state")
+            time.sleep(0.01)
+
+
 def problem(cause: BaseException) -> str | None:
     """What happened, in words that hold nothing stored; None where that is not known."""
     if isinstance(cause, sqlite3.Error) and hasattr(cause, "sqlite_errorname"):
