@@ -13,7 +13,8 @@ from weighbridge.settings import LocalSettings, RemoteSettings
 
 if TYPE_CHECKING:
     from weighbridge.capability import Ledger
-    from weighbridge.providers.http import HttpProvider, Price
+    from weighbridge.providers.http import HttpProvider
+    from weighbridge.providers.prices import Price
     from weighbridge.providers.profiles import Profile
     from weighbridge.providers.protocol import Provider
     from weighbridge.providers.systemone import SystemOneProvider
@@ -127,11 +128,10 @@ def _build_remote(chosen: RemoteSettings, ledger: Ledger) -> HttpProvider | Syst
 def _price(chosen: RemoteSettings, profile: Profile) -> Price | None:
     """What was configured; else what the vendor is known to have published."""
     from weighbridge.providers import prices
-    from weighbridge.providers.http import Price
 
     if chosen.price is None:
         return prices.of(profile, chosen.model)
-    return Price(**chosen.price.model_dump())
+    return prices.Price(**chosen.price.model_dump())
 
 
 def endpoint(chosen: RemoteSettings) -> tuple[Profile, str]:

@@ -17,7 +17,7 @@ from systemone_request_schema import REQUEST
 from weighbridge.decision import FailureKind, Json
 from weighbridge.errors import CapabilityMissing, SchemaRefused
 from weighbridge.provider_config import build_provider
-from weighbridge.providers.http import Price
+from weighbridge.providers.prices import Price
 from weighbridge.providers.ledger import MemoryLedger
 from weighbridge.providers.profiles import named
 from weighbridge.providers.protocol import Failure, HttpResponse, Inquiry, Reply

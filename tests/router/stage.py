@@ -20,9 +20,10 @@ from weighbridge.decision import (
 )
 from weighbridge.errors import ItemNotFound, QueueUnavailable
 from weighbridge.providers.asking import Wishes
-from weighbridge.providers.http import DEFAULT_WISHES, HttpProvider, Price
+from weighbridge.providers.http import DEFAULT_WISHES, HttpProvider
 from weighbridge.providers.ledger import MemoryLedger
 from weighbridge.providers.openai import OpenAIAdapter
+from weighbridge.providers.prices import Price
 from weighbridge.providers.profiles import named
 from weighbridge.router.chain import Policy
 from weighbridge.router.connections import Connections

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weighbridge.providers.http import HttpProvider, Price
+from weighbridge.providers.http import HttpProvider
+from weighbridge.providers.prices import Price
 from weighbridge.providers.ledger import MemoryLedger
 from weighbridge.providers.local import LocalProvider
 from weighbridge.providers.openai import OpenAIAdapter

@@ -7,7 +7,7 @@ import hashlib
 import json
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import httpx
@@ -26,6 +26,7 @@ from weighbridge.providers.asking import (
     takes,
 )
 from weighbridge.providers.evidence import LogprobSource, aligned
+from weighbridge.providers.prices import Price
 from weighbridge.providers.profiles import Profile
 from weighbridge.providers.protocol import (
     Adapter,
@@ -55,20 +56,6 @@ _SOURCES: Mapping[str, LogprobSource] = {
     "before_mask": "premask",
     "after_mask": "postmask",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
-    """US dollars for a million tokens."""
-
-    prompt: float
-    completion: float
-
-    def cost_usd(self, prompt_tokens: int | None, completion_tokens: int | None) -> float | None:
-        """Of so many tokens; None where a number is not known."""
-        if prompt_tokens is None or completion_tokens is None:
-            return None
-        return (prompt_tokens * self.prompt + completion_tokens * self.completion) / 1e6
 
 
 def identity(base_url: str, model: str, key: SecretStr | None) -> str:

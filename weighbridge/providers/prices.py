@@ -1,14 +1,28 @@
-"""Prices: what vendors published that a token costs, for estimates where nobody configured it."""
+"""Prices: what tokens cost, by configuration or as vendors published it."""
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from weighbridge.providers.http import Price
 from weighbridge.providers.profiles import Profile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """US dollars for a million tokens."""
+
+    prompt: float
+    completion: float
+
+    def cost_usd(self, prompt_tokens: int | None, completion_tokens: int | None) -> float | None:
+        """Of so many tokens; None where a number is not known."""
+        if prompt_tokens is None or completion_tokens is None:
+            return None
+        return (prompt_tokens * self.prompt + completion_tokens * self.completion) / 1e6
 
 
 def of(profile: Profile, model: str) -> Price | None:

@@ -14,7 +14,8 @@ from pydantic import SecretStr
 from weighbridge.capability import NOTHING_KNOWN, Fact, Feature, Ledger, Origin, Status
 from weighbridge.decision import FailureKind, Json
 from weighbridge.errors import CapabilityMissing, SchemaRefused
-from weighbridge.providers.http import Price, identity
+from weighbridge.providers.http import identity
+from weighbridge.providers.prices import Price
 from weighbridge.providers.profiles import Profile
 from weighbridge.providers.protocol import Approach, Failure, Inquiry, Reply, Weighed
 from weighbridge.providers.systemone_answers import read_response
