@@ -17,8 +17,8 @@ from systemone_request_schema import REQUEST
 from weighbridge.decision import FailureKind, Json
 from weighbridge.errors import CapabilityMissing, SchemaRefused
 from weighbridge.provider_config import build_provider
-from weighbridge.providers.prices import Price
 from weighbridge.providers.ledger import MemoryLedger
+from weighbridge.providers.prices import Price
 from weighbridge.providers.profiles import named
 from weighbridge.providers.protocol import Failure, HttpResponse, Inquiry, Reply
 from weighbridge.providers.systemone import SystemOneProvider

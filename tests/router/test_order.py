@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weighbridge.providers.http import HttpProvider
-from weighbridge.providers.prices import Price
 from weighbridge.providers.ledger import MemoryLedger
 from weighbridge.providers.local import LocalProvider
 from weighbridge.providers.openai import OpenAIAdapter
+from weighbridge.providers.prices import Price
 from weighbridge.providers.profiles import named
 from weighbridge.providers.protocol import Provider
 from weighbridge.router.latency import Latencies
