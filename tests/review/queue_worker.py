@@ -5,57 +5,86 @@ from __future__ import annotations
 import sys
 import time
 
-from sqlalchemy import insert
+from queue_entries import make_entry
+from sqlalchemy import Engine, event
 
 from weighbridge.review.queue import ReviewQueue
 from weighbridge.store.database import Database
-from weighbridge.store.queue_tables import event_table
+
+BUG = {"category": "bug"}
 
 
-def work_off(database: Database, name: str) -> None:
-    """Claim and answer until nothing waits."""
-    queue = ReviewQueue(database)
+def work_off(queue: ReviewQueue, name: str) -> None:
+    """Claim and answer until nothing is offered."""
     while item := queue.claim(name):
-        assert item.lease_token
-        queue.answer(item.id, reviewer=name, token=item.lease_token, values={"category": "bug"})
+        queue.answer(item.id, reviewer=name, token=item.lease.token, values=BUG)
         say(item.id)
 
 
-def claim(database: Database, name: str) -> None:
-    item = ReviewQueue(database).claim(name)
-    assert item
-    say(item.id, item.lease_token)
-    hang()
+def enqueue_all(queue: ReviewQueue, _name: str) -> None:
+    for number in range(25):
+        say(queue.enqueue(make_entry(f"{number}")))
 
 
-def answer(database: Database, name: str) -> None:
-    queue = ReviewQueue(database)
+def claim_once(queue: ReviewQueue, name: str) -> None:
     item = queue.claim(name)
-    assert item
-    assert item.lease_token
-    queue.answer(
-        item.id,
-        reviewer=name,
-        token=item.lease_token,
-        values={"category": "bug"},
-        idem_key="form-1",
-    )
-    say(item.id, item.lease_token)
+    say(item.id, item.lease.token)
+
+
+def claim(queue: ReviewQueue, name: str) -> None:
+    claim_once(queue, name)
     hang()
 
 
-def write_halfway(database: Database, name: str) -> None:
-    """Hold the write lock over a row that is not committed."""
-    with database.writing() as connection:
-        item = ReviewQueue(database).waiting(1)[0]
-        row = {"item_id": item.id, "at": 0, "actor": name, "kind": "half", "detail_json": {}}
-        connection.execute(insert(event_table).values(row))
-        say(item.id)
-        hang()
+def answer(queue: ReviewQueue, name: str) -> None:
+    """Committed, but nobody hears of it."""
+    item = queue.claim(name)
+    queue.answer(item.id, reviewer=name, token=item.lease.token, values=BUG, idem_key="form-1")
+    say(item.id, item.lease.token)
+    hang()
 
 
-def say(*words: str | None) -> None:
-    sys.stdout.write(f"{' '.join(map(str, words))}\n")
+def undo(queue: ReviewQueue, name: str) -> None:
+    item = queue.claim(name)
+    queue.answer(item.id, reviewer=name, token=item.lease.token, values=BUG)
+    queue.undo(item.id, reviewer=name, idem_key="undo-1")
+    say(item.id, item.lease.token)
+    hang()
+
+
+def answer_halfway(queue: ReviewQueue, name: str) -> None:
+    """All is written and nothing committed."""
+    item = queue.claim(name)
+    hang_at_commit(1, item.id, item.lease.token)
+    queue.answer(item.id, reviewer=name, token=item.lease.token, values=BUG, idem_key="form-1")
+
+
+def answer_many_halfway(queue: ReviewQueue, name: str) -> None:
+    ids = [item.id for item in queue.waiting(10)]
+    hang_at_commit(2, *ids)
+    queue.answer_many(ids, reviewer=name, values=BUG, idem_key="bulk-1")
+
+
+def enqueue_halfway(queue: ReviewQueue, _name: str) -> None:
+    hang_at_commit(1, "began")
+    queue.enqueue(make_entry())
+
+
+def hang_at_commit(number: int, *words: str) -> None:
+    """Say the words in front of the commit of that number, and wait there to be killed."""
+    commits = []
+
+    def count(_connection: object) -> None:
+        commits.append(True)
+        if len(commits) == number:
+            say(*words)
+            hang()
+
+    event.listen(Engine, "commit", count)
+
+
+def say(*words: str) -> None:
+    sys.stdout.write(f"{' '.join(words)}\n")
     sys.stdout.flush()
 
 
@@ -65,5 +94,8 @@ def hang() -> None:
 
 
 if __name__ == "__main__":
+    what, url, name = sys.argv[1:]
+    opened = ReviewQueue(Database(url))
+    say("ready")
     sys.stdin.readline()  # all workers of a race start on one word
-    globals()[sys.argv[1]](Database(sys.argv[2]), sys.argv[3])
+    globals()[what](opened, name)

@@ -1,12 +1,11 @@
-"""Several processes at one file, and processes that die."""
+"""Several processes at one database, and processes that die, on SQLite and on PostgreSQL."""
 
 from __future__ import annotations
 
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
 
 import pytest
 from queue_entries import make_entry, start_worker
@@ -16,21 +15,22 @@ from weighbridge.review.items import State
 from weighbridge.review.queue import ReviewQueue
 from weighbridge.store.database import Database
 
-NUM_PROCESSES = 4
-NUM_ITEMS = 200
+NUM_PROCESSES = 3
+NUM_ITEMS = 60
 BUG = {"category": "bug"}
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/weighbridge.db"
-
-
-@pytest.fixture
-def queue(url: str) -> Iterator[ReviewQueue]:
-    queue = ReviewQueue(Database(url))
+def queue(database_url: str) -> Iterator[ReviewQueue]:
+    queue = ReviewQueue(Database(database_url))
     yield queue
     queue.close()
+
+
+def started(*arguments: str) -> subprocess.Popen[str]:
+    worker = start_worker(*arguments)
+    assert worker.stdout.readline() == "ready\n"
+    return worker
 
 
 def go(worker: subprocess.Popen[str]) -> None:
@@ -38,9 +38,19 @@ def go(worker: subprocess.Popen[str]) -> None:
     worker.stdin.flush()
 
 
+def raced(what: str, url: str, names: list[str]) -> list[list[str]]:
+    """What each of some workers says that start together and meet no error."""
+    workers = [started(what, url, name) for name in names]
+    for worker in workers:
+        go(worker)
+    said = [worker.communicate()[0].split("\n")[:-1] for worker in workers]
+    assert [worker.returncode for worker in workers] == [0] * len(names)
+    return said
+
+
 def killed_after(what: str, url: str) -> list[str]:
     """Let a worker act, kill it the hard way, and return the words it said."""
-    worker = start_worker(what, url, "dead")
+    worker = started(what, url, "dead")
     try:
         go(worker)
         return worker.stdout.readline().split()
@@ -49,45 +59,96 @@ def killed_after(what: str, url: str) -> list[str]:
         worker.communicate()
 
 
-def test_every_item_is_claimed_once_by_one_process(queue, url):
-    """Nobody sees an error, and no item goes to two of them."""
-    ids = {queue.enqueue(make_entry(f"{number}")) for number in range(NUM_ITEMS)}
-    workers = [start_worker("work_off", url, f"w{number}") for number in range(NUM_PROCESSES)]
-    for worker in workers:
-        go(worker)
-    claims = [worker.communicate()[0].split() for worker in workers]
-    assert [worker.returncode for worker in workers] == [0] * NUM_PROCESSES
-    assert sorted(item_id for claim in claims for item_id in claim) == sorted(ids)
-    assert queue.stats().num_by_state[State.DONE] == queue.stats().num_verdicts == NUM_ITEMS
+@pytest.mark.parametrize("needed", [1, 2])
+def test_every_place_is_claimed_once_by_one_process(database_url, needed):
+    """Nobody sees an error, and nobody judges one item twice."""
+    queue = ReviewQueue(Database(database_url), needed=needed)
+    num_items = NUM_ITEMS // needed
+    ids = {queue.enqueue(make_entry(f"{number}")) for number in range(num_items)}
+    said = raced("work_off", database_url, [f"w{number}" for number in range(NUM_PROCESSES)])
+    assert all(len(set(mine)) == len(mine) for mine in said)
+    assert Counter(item for mine in said for item in mine) == dict.fromkeys(ids, needed)
+    stats = queue.stats()
+    assert (stats.num_by_state[State.DONE], stats.num_verdicts) == (num_items, num_items * needed)
+    numbers = [item.settled_no for item in queue.settled(limit=NUM_ITEMS)]
+    assert len(set(numbers)) == num_items
+    assert numbers == sorted(numbers)
+    queue.close()
 
 
-def test_item_of_a_killed_process_comes_back_when_its_lease_ends(queue, url):
+def test_one_person_in_several_windows_gets_one_item(queue, database_url):
+    """However nearly at once they ask: nobody hoards what others could do."""
+    for number in range(NUM_PROCESSES):
+        queue.enqueue(make_entry(f"{number}"))
+    said = raced("claim_once", database_url, ["ann"] * NUM_PROCESSES)
+    assert len({line for lines in said for line in lines}) == 1
+    assert queue.stats().num_leased == 1
+
+
+def test_entries_sent_by_several_processes_are_queued_once(queue, database_url):
+    said = raced("enqueue_all", database_url, ["a", "b"])
+    assert said[0] == said[1]
+    assert queue.stats().num_by_state[State.OPEN] == len(said[0]) == len(set(said[0]))
+
+
+def test_item_of_a_killed_process_comes_back_when_its_lease_ends(queue, database_url):
     """Without any clean-up; the dead one's token is worth nothing afterwards."""
     queue.enqueue(make_entry())
-    item_id, token = killed_after("claim", url)
+    item_id, token = killed_after("claim", database_url)
     assert queue.claim("ann") is None
-    later = ReviewQueue(Database(url), clock=lambda: time.time() + 100_000)
+    later = ReviewQueue(Database(database_url), clock=lambda: time.time() + 10_000)
     item = later.claim("ann")
     assert item.id == item_id
     with pytest.raises(LeaseLost):
         later.answer(item_id, reviewer="dead", token=token, values=BUG)
-    done = later.answer(item_id, reviewer="ann", token=item.lease_token, values=BUG)
+    done = later.answer(item_id, reviewer="ann", token=item.lease.token, values=BUG)
     assert [verdict.reviewer for verdict in done.verdicts] == ["ann"]
     later.close()
 
 
-def test_verdict_of_a_killed_process_can_be_sent_again(queue, url):
+def test_verdict_of_a_killed_process_can_be_sent_again(queue, database_url):
     """It had been stored, but nobody heard so: the repetition finds it."""
     queue.enqueue(make_entry())
-    item_id, token = killed_after("answer", url)
+    item_id, token = killed_after("answer", database_url)
     done = queue.answer(item_id, reviewer="dead", token=token, values=BUG, idem_key="form-1")
     assert (done.state, len(done.verdicts)) == (State.DONE, 1)
 
 
-def test_lock_and_half_written_rows_die_with_their_process(queue, url):
+def test_undo_of_a_killed_process_can_be_sent_again(queue, database_url):
+    """The repetition hands out the lease that nobody heard of."""
     queue.enqueue(make_entry())
-    killed_after("write_halfway", url)
-    assert queue.claim("ann") is not None
-    with closing(Database(url)) as database, database.reading() as connection:
-        kinds = connection.exec_driver_sql("SELECT kind FROM event ORDER BY id").scalars().all()
-    assert kinds == ["enqueued", "claimed"]
+    item_id, _ = killed_after("undo", database_url)
+    item = queue.undo(item_id, reviewer="dead", idem_key="undo-1")
+    assert [verdict.kind for verdict in item.verdicts] == ["correct", "undo"]
+    done = queue.answer(item_id, reviewer="dead", token=item.lease.token, values=BUG)
+    assert done.state is State.DONE
+
+
+def test_verdict_killed_before_its_commit_was_never_given(queue, database_url):
+    """The lease outlives the process, so the same form can be sent by another one."""
+    queue.enqueue(make_entry())
+    item_id, token = killed_after("answer_halfway", database_url)
+    item = queue.get(item_id)
+    assert (item.state, item.verdicts) == (State.OPEN, ())
+    assert [event.kind for event in queue.history(item_id)] == ["enqueued", "claimed"]
+    done = queue.answer(item_id, reviewer="dead", token=token, values=BUG, idem_key="form-1")
+    assert (done.state, len(done.verdicts)) == (State.DONE, 1)
+
+
+def test_bulk_verdict_killed_in_the_middle_is_completed_by_its_repetition(queue, database_url):
+    for key in "abc":
+        queue.enqueue(make_entry(key))
+    ids = killed_after("answer_many_halfway", database_url)
+    assert queue.stats().num_verdicts == 1
+    results = queue.answer_many(ids, reviewer="dead", values=BUG, idem_key="bulk-1")
+    assert [result.item.state for result in results] == [State.DONE] * 3
+    assert queue.stats().num_verdicts == 3
+
+
+def test_entry_killed_before_its_commit_is_queued_by_its_repetition(queue, database_url):
+    """Neither item nor slot nor history is left behind, and no lock."""
+    assert killed_after("enqueue_halfway", database_url) == ["began"]
+    assert queue.stats().num_by_state[State.OPEN] == 0
+    item_id = queue.enqueue(make_entry())
+    assert [item.id for item in queue.waiting()] == [item_id]
+    assert [event.kind for event in queue.history(item_id)] == ["enqueued"]

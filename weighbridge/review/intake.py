@@ -52,7 +52,7 @@ def add_item(
         `item_id`, or the id of the item that was there first.
     """
     ticket = entry.decision.ticket_id, entry.decision.task
-    dialect.lock(connection, "\0".join(("ticket", *ticket)))
+    dialect.lock(connection, f"ticket {ticket!r}")
     row = _item_row(entry, item_id, now, policy)
     # The key is named, so that a clash of ids is an error and not taken for a repetition.
     new = dialect.insert_or_keep(connection, item_table, [item_table.c.dedupe_key])
