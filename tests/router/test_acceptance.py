@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from enum import Enum
-from typing import Literal
+from typing import Annotated, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator, model_validator
 from stage import TASK, VALID
 
 from weighbridge.decision import FailureKind, Json
@@ -188,6 +188,33 @@ def test_what_the_pydantic_model_refuses_is_a_failure() -> None:
         FailureKind.INVALID,
         "the model refuses what is at /",
     )
+
+
+class _Notes(BaseModel):
+    category: Literal["billing", "bug"]
+    counts: dict[str, dict[str, int]]
+
+    @field_validator("counts")
+    @classmethod
+    def _nobody_is_three(cls, counts: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+        inner = TypeAdapter(dict[str, dict[str, Annotated[int, Field(lt=3)]]])
+        return inner.validate_python(counts)
+
+
+@pytest.mark.parametrize("number", ['"many"', "3"], ids=["schema", "model"])
+def test_keys_that_an_answer_made_up_are_not_told(number: str) -> None:
+    """Where anybody's name may be a key, a place names only what the schema names itself."""
+    task = Task.from_model(_Notes, instructions="Count.")
+    text = f'{{"category": "bug", "counts": {{"ann@canary.example": {{"category": {number}}}}}}}'
+    failure = accept(Reply(text=text, finish_reason="stop"), plan(task.schema, "prompt"), task)
+    assert isinstance(failure, Failure)
+    assert failure.detail.endswith("/counts/*/category")
+    good = accept(
+        Reply(text=text.replace(number, "2"), finish_reason="stop"),
+        plan(task.schema, "prompt"),
+        task,
+    )
+    assert isinstance(good, Accepted)
 
 
 class _Category(Enum):

@@ -121,6 +121,16 @@ def test_only_some_violations_are_told() -> None:
     assert task.violations([1] * 50_000) == [f"type at /{i}" for i in range(MAX_VIOLATIONS)]
 
 
+@given(key=st.text(min_size=1), other=st.text(min_size=1))
+def test_violation_is_the_same_whatever_key_an_answer_makes_up(key: str, other: str) -> None:
+    """Holds at any depth; what the schema names itself is told."""
+    inner = {"type": "object", "additionalProperties": {"type": "integer"}}
+    notes = {"type": "object", "additionalProperties": inner}
+    task = Task.from_schema({"properties": {"notes": notes}}, instructions="Note.")
+    told = [task.violations({"notes": {name: {name: "x"}}}) for name in (f"?{key}", f"?{other}")]
+    assert told == [["type at /notes/*/*"]] * 2
+
+
 def test_unlike_objects_are_not_compared_in_pairs() -> None:
     assert AnswerValidator({"uniqueItems": True}).is_valid([{"a": i} for i in range(20_000)])
 

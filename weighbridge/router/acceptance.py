@@ -73,10 +73,7 @@ def accept(
     try:
         typed = task.typed(value)
     except ValidationError as error:
-        where = {
-            f"/{'/'.join(str(part) for part in e['loc'])}"
-            for e in error.errors(include_input=False)
-        }
+        where = {task.pointer(e["loc"]) for e in error.errors(include_input=False)}
         return _invalid(reply, f"the model refuses what is at {', '.join(sorted(where))}")
     return Accepted(wire=wire, value=value, typed=typed, notes=notes, reasoning=reasoning)
 

@@ -21,7 +21,7 @@ from weighbridge.schemas.finite import FiniteLanguage, Path, judged_fields, lang
 from weighbridge.schemas.labels import Label, LabelsSource, read_labels
 from weighbridge.schemas.ticket import Ticket
 from weighbridge.schemas.triage_labels import CATEGORIES, INSTRUCTIONS, PRIORITIES
-from weighbridge.schemas.validation import AnswerValidator
+from weighbridge.schemas.validation import AnswerValidator, pointer, property_names
 
 REASONING = "reasoning"  # the property that the reasons go into
 MAX_VIOLATIONS = 8
@@ -334,17 +334,21 @@ class Task:
         return Prompt(self.system, ticket.text)
 
     def violations(self, value: Json) -> list[str]:
-        """Where a value breaks the original schema: "keyword at /pointer", without the value.
+        """Where a value breaks the original schema: "keyword at /pointer", without its own words.
 
         At most `MAX_VIOLATIONS`: nobody reads more, and an answer could break it everywhere.
         """
         try:
             return [
-                f"{error.validator} at /{'/'.join(str(part) for part in error.absolute_path)}"
+                f"{error.validator} at {self.pointer(error.absolute_path)}"
                 for error in islice(self._validator.iter_errors(value), MAX_VIOLATIONS)
             ]
         except RecursionError:
             return ["depth at /"]  # nobody could say whether it is valid
+
+    def pointer(self, path: Iterable[str | int]) -> str:
+        """A place in an answer, without keys that the schema does not name."""
+        return pointer(path, self._property_names)
 
     def typed(self, value: Json) -> Any:
         """The value as the task's pydantic model, or as it is.
@@ -356,6 +360,10 @@ class Task:
             return value
         # As JSON, not as Python values: only there does a strict model take an enum from text.
         return self.model.model_validate_json(json.dumps(value))
+
+    @cached_property
+    def _property_names(self) -> frozenset[str]:
+        return property_names(self.schema)
 
     @cached_property
     def _validator(self) -> Validator:

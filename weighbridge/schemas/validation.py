@@ -7,7 +7,7 @@ characters against `^(\w+\s?)*$` take minutes; and two thousand objects are comp
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -24,6 +24,37 @@ _Errors: TypeAlias = Iterator[ValidationError]
 # What Rust's syntax means otherwise: sets in sets, their operations, possessive repetitions, marks
 # of words, a comma without a least number.
 _PYTHON_ALONE = re.compile(r"\[[^\]]*\[|&&|--|~~|[*+?}]\+|\\[<>]|\\b\{")
+
+
+def property_names(schema: Any) -> frozenset[str]:
+    """Every name that a schema gives to a property, wherever in it.
+
+    >>> sorted(property_names({"properties": {"a": {"items": {"properties": {"b": {}}}}}}))
+    ['a', 'b']
+    """
+    names: set[str] = set()
+    left = [schema]
+    while left:
+        part = left.pop()
+        if isinstance(part, Mapping):
+            properties = part.get("properties")
+            names.update(properties if isinstance(properties, Mapping) else ())
+            left += part.values()
+        elif isinstance(part, list):
+            left += part
+    return frozenset(names)
+
+
+def pointer(path: Iterable[str | int], names: Collection[str]) -> str:
+    """A place in an answer that can be shown: keys that are no names of the schema's are `*`.
+
+    Those an answer has made up itself, perhaps from what stands in the ticket.
+
+    >>> pointer(["notes", "ann@example.org", 2, "text"], {"notes", "text"})
+    '/notes/*/2/text'
+    """
+    steps = (step if isinstance(step, int) or step in names else "*" for step in path)
+    return f"/{'/'.join(map(str, steps))}"
 
 
 def matches(pattern: str, text: str) -> bool:
