@@ -13,8 +13,8 @@ from weighbridge.decision import Json
 _MOST_CHARACTERS: Final = 20_000  # of the text; what follows says nothing new
 _LINK = re.compile(r"(?:https?://|www\.)\S+")
 _ADDRESS = re.compile(r"[^\s@<>()]{1,64}@[^\s@<>()]{1,255}")
-_NUMBER = re.compile(r"\d+")
 _OTHER = re.compile(r"[\W_]+")
+_NUMBERS = re.compile(r"\d+(?: \d+)*")  # however they are grouped
 
 
 def group_key(ticket: Mapping[str, Json]) -> str:
@@ -35,4 +35,4 @@ def _levelled(text: str) -> str:
     # A lone surrogate is a letter to nobody; it falls under "other".
     text = unicodedata.normalize("NFKC", text[:_MOST_CHARACTERS]).casefold()
     text = _ADDRESS.sub(" address ", _LINK.sub(" link ", text))
-    return _OTHER.sub(" ", _NUMBER.sub(" 0 ", text)).strip()
+    return _NUMBERS.sub("0", _OTHER.sub(" ", text)).strip()
