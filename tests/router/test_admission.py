@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from loopback import Server, serving
-from stage import Clock, Stage, answer, error, failures
+from stage import TASK, Clock, Stage, answer, error, failures
 
 from weighbridge import Router, Ticket
 from weighbridge.decision import FailureKind
@@ -54,6 +55,57 @@ def test_ticket_for_which_a_provider_has_no_room_goes_to_the_next() -> None:
     assert failures(second) == [("a", FailureKind.LIMIT), ("b", None)]
     stage.clock.now += 120.0
     assert router.triage("third").provider == "a"
+
+
+def test_request_larger_than_its_limit_says_so() -> None:
+    """Nobody waits for what never comes, and the trail has both numbers."""
+    stage = Stage({"a": [answer()]})
+    (provider,) = stage.router()._providers
+    inquiry = Inquiry(task=TASK, approach=provider.approach(TASK), ticket=Ticket.of("x"))
+    tokens = sum(provider.worst_case(inquiry))
+    for limit, told in (
+        (100, f"it may take {tokens} tokens, more than .* \\(100\\)"),
+        (tokens, ""),
+    ):
+        admission = Admission({"a": limiter(stage.clock, tokens_per_minute=limit)})
+        (attempt,) = stage.router(admission=admission).triage("x").trail
+        assert re.fullmatch(told, attempt.detail)
+        assert attempt.failure == (FailureKind.LIMIT if told else None)
+    assert (stage.hits("a"), stage.clock.slept) == (1, [])
+
+
+def test_request_that_the_budget_refuses_leaves_its_place_to_others() -> None:
+    """One minute has room for one request; two that nobody may pay for take none of it."""
+    stage = Stage({"a": [answer()]})
+    _, worst_usd = costs(stage.router())
+    budget = Budget(Caps(usd_per_ticket=1.01 * worst_usd), MemoryBooks())
+    limits = {"a": limiter(stage.clock, requests_per_minute=1)}
+    router = stage.router(admission=Admission(limits, budget), deadline_s=5.0)
+    for number in range(2):
+        long = router.triage(f"case {number} " + "long " * 500)
+        assert failures(long) == [("a", FailureKind.BUDGET)]
+    assert router.triage("case 10").provider == "a"
+    assert failures(router.triage("case 11")) == [("a", FailureKind.LIMIT)]
+
+
+class _Stuck(MemoryBooks):
+    """Books that nobody can write."""
+
+    async def reserve(self, micro_usd: int, caps: Any) -> Any:
+        await asyncio.Event().wait()
+
+
+async def test_request_that_is_cancelled_before_it_is_paid_leaves_its_place() -> None:
+    stage = Stage({"a": [answer()]})
+    limits = {"a": limiter(stage.clock, requests_per_minute=1)}
+    stuck = Admission(limits, Budget(Caps(usd_per_day=1.0), _Stuck()))
+    ticket = asyncio.create_task(stage.router(admission=stuck).atriage("x"))
+    await asyncio.sleep(0.01)
+    ticket.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await ticket
+    free = stage.router(admission=Admission(limits), deadline_s=5.0)
+    assert (await free.atriage("y")).provider == "a"
 
 
 def test_wait_for_room_that_fits_is_begun_and_is_in_the_trail() -> None:

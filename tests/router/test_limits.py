@@ -50,8 +50,8 @@ def limiter(timeline: Timeline, **limits: int) -> Limiter:
 
 async def begun(limits: Limiter, clock: Timeline, *, tokens: int = 1, until: float = FAR):
     """When a request began, or None; its seat is free again at once."""
-    async with limits.acquire(tokens=tokens, until=until) as waited_s:
-        return None if waited_s is None else clock()
+    async with limits.acquire(tokens=tokens, until=until) as place:
+        return None if place is None else clock()
 
 
 def most_within(starts: list[tuple[float, int]], window_s: float) -> int:
@@ -145,6 +145,33 @@ async def test_request_larger_than_the_limit_never_begins():
     assert await begun(limits, timeline, tokens=100) == START
 
 
+@given(limit=st.integers(1, 300_000), tokens=st.integers(0, 600_000))
+def test_what_is_too_large_at_all_is_known_beforehand(limit, tokens):
+    """Exactly those that no minute would ever have room for."""
+
+    async def story() -> None:
+        timeline = Timeline()
+        limits = limiter(timeline, tokens_per_minute=limit)
+        assert limits.most_tokens is not None
+        assert limits.most_tokens <= limit
+        can_begin = await begun(limits, timeline, tokens=tokens) is not None
+        assert can_begin is (tokens <= limits.most_tokens)
+
+    asyncio.run(story())
+
+
+async def test_place_that_is_given_back_is_there_for_the_next():
+    """Of both kinds of limits; giving it back twice frees no more."""
+    timeline = Timeline()
+    limits = limiter(timeline, requests_per_minute=1, tokens_per_minute=10)
+    async with limits.acquire(tokens=10, until=FAR) as place:
+        assert place is not None
+        place.give_back()
+        place.give_back()
+    assert await begun(limits, timeline, tokens=10, until=START + 1) == START
+    assert await begun(limits, timeline, tokens=10, until=START + 1) is None
+
+
 @pytest.mark.parametrize("limit", [10_000, 2_000_000, 123_456_789])
 async def test_large_token_limits_are_counted_in_coarser_units(limit):
     """Rounded up, so that they are kept; and to within a hundredth, so that they are used."""
@@ -206,9 +233,10 @@ async def test_waiting_is_reported():
     limits = limiter(timeline, requests_per_minute=1)
     await begun(limits, timeline)
 
-    async def waits() -> float | None:
-        async with limits.acquire(tokens=1, until=FAR) as waited_s:
-            return waited_s
+    async def waits() -> float:
+        async with limits.acquire(tokens=1, until=FAR) as place:
+            assert place is not None
+            return place.waited_s
 
     waiting = asyncio.ensure_future(waits())
     await timeline.run()
@@ -222,8 +250,8 @@ async def test_seats_are_taken_in_the_order_of_asking():
     served: list[int] = []
 
     async def one(number: int) -> None:
-        async with limits.acquire(tokens=1, until=FAR) as waited_s:
-            assert waited_s is not None
+        async with limits.acquire(tokens=1, until=FAR) as place:
+            assert place is not None
             served.append(number)
             await timeline.sleep(1.0)
 
@@ -298,8 +326,8 @@ def test_one_limiter_serves_event_loops_on_several_threads():
 
     async def one() -> None:
         nonlocal under_way, most, done
-        async with limits.acquire(tokens=1, until=FAR) as waited_s:
-            assert waited_s is not None
+        async with limits.acquire(tokens=1, until=FAR) as place:
+            assert place is not None
             with lock:
                 under_way += 1
                 most = max(most, under_way)

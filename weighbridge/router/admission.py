@@ -13,7 +13,7 @@ from weighbridge.router.budget import Budget, Refused, Reservation
 from weighbridge.schemas.ticket import Ticket
 
 if TYPE_CHECKING:
-    from weighbridge.router.limits import Limiter
+    from weighbridge.router.limits import Limiter, Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +70,18 @@ class Admission:
             return
         read, written = provider.worst_case(inquiry)
         if limiter is None:
-            yield await self._paid(provider, inquiry.ticket, read, written, 0.0)
+            yield await self._paid(provider, inquiry.ticket, read, written, None)
             return
-        async with limiter.acquire(tokens=read + written, until=until) as waited_s:
-            if waited_s is None:
+        tokens, most_tokens = read + written, limiter.most_tokens
+        if most_tokens is not None and tokens > most_tokens:
+            detail = f"it may take {tokens} tokens, more than its limit for a whole minute"
+            yield Failure(kind=FailureKind.LIMIT, detail=f"{detail} ({most_tokens})")
+            return
+        async with limiter.acquire(tokens=tokens, until=until) as place:
+            if place is None:
                 yield Failure(kind=FailureKind.LIMIT, detail="no room within its limits in time")
             else:
-                yield await self._paid(provider, inquiry.ticket, read, written, waited_s)
+                yield await self._paid(provider, inquiry.ticket, read, written, place)
 
     def close(self) -> None:
         """Write down what is spent."""
@@ -84,12 +89,19 @@ class Admission:
             self._budget.close()
 
     async def _paid(
-        self, provider: Provider, ticket: Ticket, read: int, written: int, waited_s: float
+        self, provider: Provider, ticket: Ticket, read: int, written: int, place: Place | None
     ) -> Admitted | Failure:
+        """Puts the money aside last, so that none lies idle while a request waits."""
+        waited_s = 0.0 if place is None else place.waited_s
         if self._budget is None:
             return Admitted(waited_s)
         usd = provider.cost_usd(read, written)
-        found = await self._budget.reserve(provider.name, ticket.id, usd)
+        found: Reservation | Refused | None = None
+        try:
+            found = await self._budget.reserve(provider.name, ticket.id, usd)
+        finally:
+            if place is not None and not isinstance(found, Reservation):
+                place.give_back()
         if isinstance(found, Refused):
             return Failure(kind=FailureKind.BUDGET, detail=found.value)
         return Admitted(waited_s, found)

@@ -67,8 +67,13 @@ class Limiter:
         seats = limits.max_concurrency
         self._seats = None if seats is None else _Seats(seats, sleep)
 
+    @property
+    def most_tokens(self) -> int | None:
+        """The most that any request may have: a larger one would wait for ever; None: no limit."""
+        return self._minutes.most_tokens
+
     @asynccontextmanager
-    async def acquire(self, *, tokens: int, until: float) -> AsyncIterator[float | None]:
+    async def acquire(self, *, tokens: int, until: float) -> AsyncIterator[Place | None]:
         """The time in which one request is under way, from the moment when it may begin.
 
         When the minute has room for it is known at once, and a wait that would be too long is
@@ -79,11 +84,11 @@ class Limiter:
             until: before when the request must begin, on the clock.
 
         Yields:
-            Seconds that it had to wait, or None: it must not be sent, there is no room in time.
+            Its place in the minute, or None: it must not be sent, there is no room in time.
         """
         asked_at = self._clock()
         if self._seats is None:
-            yield await self._waited(tokens, asked_at, until)
+            yield await self._place(tokens, asked_at, until)
             return
         hope = self._minutes.book(tokens, asked_at, until)
         if hope is not None:
@@ -93,11 +98,11 @@ class Limiter:
             yield None
             return
         try:
-            yield await self._waited(tokens, asked_at, until)
+            yield await self._place(tokens, asked_at, until)
         finally:
             self._seats.give_back()
 
-    async def _waited(self, tokens: int, asked_at: float, until: float) -> float | None:
+    async def _place(self, tokens: int, asked_at: float, until: float) -> Place | None:
         turn = self._minutes.book(tokens, self._clock(), until)
         if turn is None:
             return None
@@ -107,7 +112,23 @@ class Limiter:
             except BaseException:
                 self._minutes.cancel(turn)
                 raise
-        return self._clock() - asked_at
+        return Place(self._clock() - asked_at, self._minutes, turn)
+
+
+class Place:
+    """A request's place in the minute.
+
+    Args:
+        waited_s: how long it had to wait for it.
+    """
+
+    def __init__(self, waited_s: float, minutes: _Minutes, turn: _Turn) -> None:
+        self.waited_s = waited_s
+        self._minutes, self._turn = minutes, turn
+
+    def give_back(self) -> None:
+        """Leave it to others: the request is not sent after all."""
+        self._minutes.cancel(self._turn)
 
 
 @dataclass(slots=True)
@@ -148,6 +169,10 @@ class _Minutes:
         self._unit = 1 if tokens is None else max(1, tokens // _FINENESS)
         self._tokens = _log(tokens, self._unit)
         self._lock = threading.Lock()
+
+    @property
+    def most_tokens(self) -> int | None:
+        return None if self._tokens is None else self._tokens.rates[0].limit * self._unit
 
     def book(self, tokens: int, now: float, until: float) -> _Turn | None:
         """The first moment with room for a request, behind those who came before.
