@@ -12,7 +12,7 @@ from weighbridge.addresses import is_metadata
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
-def _seconds(value: Any) -> Any:
+def seconds(value: Any) -> Any:
     """Seconds from a number or a text such as "20s", "500ms", "2m"."""
     if isinstance(value, str | bool):
         # Without a unit too: all that the environment can hold is text.
@@ -49,8 +49,8 @@ def _base_url(value: str) -> str:
     return value
 
 
-Seconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0, le=3600)]
-Days = Annotated[float, BeforeValidator(_seconds), Field(gt=0)]
+Seconds = Annotated[float, BeforeValidator(seconds), Field(gt=0, le=3600)]
+Days = Annotated[float, BeforeValidator(seconds), Field(gt=0)]
 Name = Annotated[str, AfterValidator(_name)]
 Variable = Annotated[str, AfterValidator(_variable)]
 BaseUrl = Annotated[str, AfterValidator(_base_url)]

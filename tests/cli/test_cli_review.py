@@ -19,17 +19,15 @@ def test_item_goes_from_the_queue_to_a_verdict(cli, item):
     taken = cli("review", "next", "--as", "ann", "--json").lines[0]
     assert (taken["id"], taken["state"]) == (item, "open")
     assert cli("review", "show").out == "Nothing waits.\n"
-    assert cli("review", "next", "--as", "bob").err == "Nothing waits.\n"
+    nothing = cli("review", "next", "--as", "bob").err
+    assert "Nothing waits for you." in nothing
+    assert "1: others are at them, the first until" in nothing
     assert cli("review", "answer", item, "category=bug", "--agree", "--as", "bob").code == 1
     ran = cli("review", "answer", item, "category=bug", "--agree", "--as", "ann", "--note", "[b]?")
     assert (ran.code, ran.out) == (0, f"{item}: corrected\n")
     verdict = cli("review", "show", item, "--json").lines[0]["verdicts"][0]
-    assert verdict == {
-        "reviewer": "ann",
-        "kind": "corrected",
-        "values": {"category": "bug", "priority": "high"},
-        "note": "[b]?",
-    }
+    assert (verdict["reviewer"], verdict["kind"], verdict["note"]) == ("ann", "corrected", "[b]?")
+    assert verdict["values"] == {"category": "bug", "priority": "high"}
     assert "ann: category=bug, priority=high (corrected) [b]?" in cli("review", "show", item).out
     numbers = cli("review", "stats", "--json").lines[0]
     assert (numbers["waiting"], numbers["verdicts"], numbers["agreement"]) == (0, 1, 0.0)
