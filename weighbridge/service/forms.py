@@ -13,7 +13,9 @@ from starlette.requests import Request
 
 from weighbridge.decision import Json, Question
 
-ANSWER = "answer:"  # before the name of a field that a person judges
+# Before the place of a question. Its field's name would not do: browsers change line breaks in
+# names, and some characters cannot be sent at all.
+ANSWER = "answer:"
 
 _MAX_FIELDS = 2000
 
@@ -55,18 +57,19 @@ class Form:
         }
 
     def answers(self, questions: Sequence[Question]) -> dict[str, Json]:
-        """The answers to questions; what nobody asked is kept, for the queue to refuse it.
+        """The answers to questions, by field; what nobody asked is left for the queue to refuse.
 
         A page sends each option as its JSON, which alone tells `1` from `"1"`.
         """
         if self._values is not None:
             return dict(self._values)
-        asked = {question.field: question for question in questions}
-        return {
-            field: _parsed(value, asked.get(field))
-            for field, value in self.under(ANSWER).items()
-            if value.strip()
+        given = {place: value for place, value in self.under(ANSWER).items() if value.strip()}
+        answers: dict[str, Json] = {
+            question.field: _parsed(given.pop(str(place)), question)
+            for place, question in enumerate(questions)
+            if str(place) in given
         }
+        return {**answers, **given}
 
 
 async def read_form(request: Request) -> Form:
@@ -79,11 +82,9 @@ async def read_form(request: Request) -> Form:
     try:
         if kind.partition(";")[0].strip().lower() == "application/json":
             return _from_json(json.loads(body))
-        return Form(
-            parse_qsl(
-                body.decode("utf-8", "strict"), keep_blank_values=True, max_num_fields=_MAX_FIELDS
-            )
-        )
+        # Browsers send every line break of a text as two characters.
+        text = body.decode().replace("%0D%0A", "%0A")
+        return Form(parse_qsl(text, keep_blank_values=True, max_num_fields=_MAX_FIELDS))
     except (ValueError, RecursionError):
         raise HTTPException(400) from None
 
@@ -103,9 +104,9 @@ def _from_json(sent: Any) -> Form:
     return Form(given, sent.get("values"))
 
 
-def _parsed(text: str, question: Question | None) -> Json:
+def _parsed(text: str, question: Question) -> Json:
     # Without options, and unless the machine's answer shows otherwise, people write plain text.
-    if question and not question.options and isinstance(question.machine, str | None):
+    if not question.options and isinstance(question.machine, str | None):
         return text
     try:
         value: Json = json.loads(text)

@@ -6,6 +6,7 @@ While an item is blind, nothing here tells what the machine or other people made
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from string import ascii_uppercase
 from typing import Any
@@ -14,6 +15,7 @@ from weighbridge.decision import Json, Question, label
 from weighbridge.review.items import Event, Item, SlotKind, State, Verdict
 from weighbridge.service import words
 
+_LANGUAGE = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8}){0,3}")  # as of BCP 47
 _ABOUT_TEXT = ("quoted", "signature", "hidden")
 # What happened to the item itself, whoever judges it how.
 _NEUTRAL_EVENTS = frozenset({"enqueued", "noted", "assigned", "reopened", "cancelled", "erased"})
@@ -83,7 +85,7 @@ def _ticket_view(ticket: Mapping[str, Json]) -> dict[str, Any]:
         "subject": ticket.get("subject") or "",
         "body": ticket.get("body") or "",
         # A page says which language a text is in only where somebody knows.
-        "language": language if isinstance(language, str) and len(language) <= 35 else "",
+        "language": language if isinstance(language, str) and _LANGUAGE.fullmatch(language) else "",
         "metadata": dict(metadata) if isinstance(metadata, Mapping) else {},
         **{name: ticket.get(name) or "" for name in _ABOUT_TEXT},
     }

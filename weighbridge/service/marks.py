@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final, NamedTuple
 
 _HIDDEN: Final = (
@@ -17,6 +18,7 @@ _HIDDEN: Final = (
 )
 # Joiners belong to Persian, to Hindi and to emoji; after a Latin letter they only hide.
 _JOINER: Final = "(?<![\u0250-\u200a\u2010-\u2027\u2030-\U000dffff])[\u200c\u200d]"
+_MOST_MARKS: Final = 2000  # a page with a hundred thousand of them would stall its reader's browser
 _PATTERN: Final = re.compile(f"[{_HIDDEN}]|{_JOINER}")
 
 
@@ -35,13 +37,14 @@ class Piece(NamedTuple):
 def marked(text: str) -> Iterator[Piece]:
     r"""The text in pieces, each hidden character as a mark of its own.
 
-    A right-to-left override thereby loses its power, and a zero-width space its disguise.
+    A right-to-left override thereby loses its power, and a zero-width space its disguise. Of very
+    many, those that come late are replaced by U+FFFD instead.
 
     >>> [piece.text for piece in marked("a\u202eb")]
     ['a', 'U+202E', 'b']
     """
     text, start = text.replace("\r\n", "\n"), 0
-    for match in _PATTERN.finditer(text):
+    for match in islice(_PATTERN.finditer(text), _MOST_MARKS):
         if match.start() > start:
             yield Piece(text[start : match.start()])
         # Control characters and surrogates have no names, only code points.
@@ -49,7 +52,7 @@ def marked(text: str) -> Iterator[Piece]:
         yield Piece(f"U+{ord(match[0]):04X}", name)
         start = match.end()
     if start < len(text):
-        yield Piece(text[start:])
+        yield Piece(_PATTERN.sub("\ufffd", text[start:]))
 
 
 def legible(text: str, limit: int = 200) -> str:

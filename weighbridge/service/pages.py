@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
@@ -10,7 +11,7 @@ from typing import Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from weighbridge.decision import label
@@ -51,10 +52,12 @@ class Page(Response):
         """Send it in the form that was asked for."""
         request, response = Request(scope), Response()
         if wants_json(request):
-            response = JSONResponse(self._view, self.status_code, self._extra)
+            response = _json(self._view, self.status_code, self._extra)
         else:
             html = _render(request, self._template, self._view, self._form)
-            response = HTMLResponse(html, self.status_code, self._extra)
+            # Half a surrogate pair that slipped through cannot be sent.
+            content = html.encode("utf-8", "replace")
+            response = HTMLResponse(content, self.status_code, self._extra)
         for name, value in self.raw_headers:
             if name == b"set-cookie":
                 response.raw_headers.append((name, value))
@@ -77,7 +80,7 @@ class Go(Response):
         """Send it in the form that was asked for."""
         request, response = Request(scope), Response()
         if wants_json(request):
-            response = JSONResponse(self._view)
+            response = _json(self._view)
         else:
             response = RedirectResponse(root_path(request) + self._path, status_code=303)
         for name, value in self.raw_headers:
@@ -94,6 +97,14 @@ def wants_json(request: Request) -> bool:
 def root_path(request: Request) -> str:
     """Where the application is mounted; "" at the top."""
     return str(request.scope.get("root_path", "")).rstrip("/")
+
+
+def _json(
+    view: Mapping[str, Any], status_code: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    # In ASCII, which holds half a surrogate pair as well.
+    content = json.dumps(view, allow_nan=False)
+    return Response(content, status_code, headers, media_type="application/json")
 
 
 def _render(

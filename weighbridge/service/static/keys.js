@@ -73,7 +73,7 @@ function showHelp() {
 
 function fillHelp() {
   const rows = keys.filter((row) => row.action === "help" || targetOf(row.action));
-  if (questions.length) rows.unshift({ key: "1–9", does: "Choose an option" });
+  if (questions.length) rows.unshift({ key: "1 to 9", does: "Choose an option" });
   for (const { key, does } of rows) {
     const row = document.querySelector("#keys tbody").insertRow();
     row.insertCell().append(Object.assign(document.createElement("kbd"), { textContent: key }));
