@@ -460,9 +460,10 @@ def test_refused_questions_are_not_asked_again() -> None:
     approach = provider.approach(MIXED)
     refusal = Failure(kind=FailureKind.CAPABILITY, detail="status 422", is_schema=True)
     other = Failure(kind=FailureKind.CAPABILITY, detail="status 400")
-    assert provider.learn(other, approach) is False
+    inquiry = Inquiry(task=MIXED, approach=approach, ticket=TICKET)
+    assert provider.learn(other, inquiry) is False
     assert provider.approach(MIXED) == approach
-    assert provider.learn(refusal, approach) is False
+    assert provider.learn(refusal, inquiry) is False
     with pytest.raises(SchemaRefused, match="refused the questions"):
         provider.approach(MIXED)
     assert provider.approach(Task.triage()).mode == "native"

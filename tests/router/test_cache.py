@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from stage import KEY, TASK, Fixed, Stage, answer
 
 from weighbridge.decision import Attempt, Decision, FailureKind, FieldEvidence, Reason, Source
-from weighbridge.providers.protocol import Failure, Provider
+from weighbridge.providers.protocol import Failure, Inquiry, Provider
 from weighbridge.router.cache import FROM_CACHE, Cache, DecisionCache, MemoryCache
 from weighbridge.router.chain import Policy
 from weighbridge.router.gate import Gate
@@ -288,7 +288,8 @@ def learned() -> tuple[Provider, ...]:
     failure = Failure(
         kind=FailureKind.CAPABILITY, detail="", status=400, parameter="json_schema_strict"
     )
-    assert found[0].learn(failure, found[0].approach(TASK))
+    inquiry = Inquiry(task=TASK, approach=found[0].approach(TASK), ticket=TICKET)
+    assert found[0].learn(failure, inquiry)
     return found
 
 

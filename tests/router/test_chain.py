@@ -11,6 +11,8 @@ import pytest
 from stage import TASK, Clock, Script, Stage, answer, cooling, error, failures, identity_of
 
 from weighbridge.decision import FailureKind
+from weighbridge.errors import ModelMissing
+from weighbridge.providers.asking import Wishes
 from weighbridge.providers.http import HttpProvider
 from weighbridge.providers.local import LocalProvider
 from weighbridge.router.chain import Policy
@@ -114,6 +116,53 @@ def test_refused_parameter_is_remembered_even_if_the_ticket_goes_on() -> None:
     assert (first.provider, second.provider) == ("b", "a")
     assert second.trail[0].dropped == ("logprobs", "seed")
     assert stage.hits("a") == 3
+
+
+def refusing(message: str, param: str) -> httpx.Response:
+    inner = {"message": message, "param": param, "code": None}
+    return httpx.Response(400, json={"error": inner})
+
+
+@pytest.mark.parametrize(
+    ("message", "param"),
+    [
+        ("Unsupported parameter: 'seed' is not supported with this model.", "seed"),
+        ("Unsupported parameter: 'logit_bias' is not supported with this model.", "logit_bias"),
+        ("max_tokens must be at most 8192.", "max_tokens"),
+    ],
+)
+def test_refusal_of_what_was_never_sent_is_no_reason_to_ask_again(message: str, param: str) -> None:
+    """The request would be the same once more: the next provider is asked."""
+    refused = refusing(message, param)
+    stage = Stage({"a": [refused], "b": [answer()]}, wishes=Wishes(seed=None))
+    decision = stage.router().triage("x")
+    assert failures(decision) == [("a", FailureKind.CAPABILITY), ("b", None)]
+    assert stage.hits("a") == 1
+    assert param not in json.loads(stage.requests[0].content)
+
+
+async def test_refusal_that_another_ticket_has_learned_meanwhile_still_helps() -> None:
+    """Both were sent what is refused; the second to hear of it learns nothing new, and benefits."""
+    stage = Stage({"a": [answer()], "b": [answer()]})
+    router = stage.router()
+    both, refuse = asyncio.Barrier(2), refuse_parameters("seed")
+
+    async def respond(request: httpx.Request) -> httpx.Response:
+        assert callable(refuse)
+        if request.url.host == "b.test":
+            return answer()
+        if "seed" in json.loads(request.content):
+            await both.wait()
+        response = refuse(request)
+        assert isinstance(response, httpx.Response)
+        return response
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(respond)) as client:
+        router._connections = Connections(lambda: client)
+        decisions = await asyncio.gather(router.atriage("first"), router.atriage("second"))
+    assert [failures(one) for one in decisions] == [
+        [("a", FailureKind.CAPABILITY), ("a", None)]
+    ] * 2
 
 
 def test_schema_that_is_refused_is_shown_to_the_model_instead() -> None:
@@ -253,6 +302,25 @@ async def test_provider_that_outlasts_its_timeout_is_left_at_once() -> None:
         decision = await router.atriage("x")
     assert failures(decision) == [("a", FailureKind.TRANSIENT)]
     assert ended.is_set()
+
+
+async def test_engine_that_cannot_run_was_asked_in_no_mode_and_cost_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The trail tells of requests; that nobody was paid is no price of 0."""
+    local = LocalProvider()
+
+    def weigh(*_: object) -> None:
+        raise ModelMissing("smollm2-135m", "/nowhere")
+
+    monkeypatch.setattr(local, "_weigh", weigh)
+    router = Stage({"a": [answer()]}).router()
+    router._chain._providers = (local, *router._providers)
+    first, second = (await router.atriage("x")).trail
+    local.close()
+    assert (first.failure, first.mode, first.cost_usd) == (FailureKind.UNAVAILABLE, None, None)
+    assert first.detail.startswith("the local model 'smollm2-135m' is not in /nowhere")
+    assert (second.mode, second.cost_usd is None) == ("native", False)
 
 
 async def test_local_engine_that_needs_longer_than_its_timeout_is_followed_by_the_next(

@@ -36,7 +36,7 @@ class AbsentProvider:
         """
         raise ProviderAbsent(self.name, self._reason)
 
-    def learn(self, failure: Failure, approach: Approach) -> bool:
+    def learn(self, failure: Failure, inquiry: Inquiry) -> bool:
         """There is nothing to learn."""
         return False
 

@@ -15,6 +15,7 @@ from pydantic import SecretStr
 
 from weighbridge.capability import NOTHING_KNOWN, Fact, Feature, Ledger, Origin, Status
 from weighbridge.decision import FailureKind, FieldEvidence, Json
+from weighbridge.errors import CapabilityMissing, SchemaRefused
 from weighbridge.providers.agreement import agreement, answer_in
 from weighbridge.providers.asking import (
     MODE_FEATURES,
@@ -137,27 +138,17 @@ class HttpProvider:
             self._approaches.clear()
         return self._facts
 
-    def learn(self, failure: Failure, approach: Approach) -> bool:
+    def learn(self, failure: Failure, inquiry: Inquiry) -> bool:
         """Note what a failure says about capabilities; see `Provider.learn`."""
-        feature = MODE_FEATURES[approach.mode]
-        match failure.kind:
-            case FailureKind.CAPABILITY if failure.is_schema and feature is not None:
-                return self._record(f"{feature}:{approach.schema_hash}", Status.UNSUPPORTED)
-            case FailureKind.CAPABILITY if failure.parameter is not None:
-                # Vendors say "response_format" of a schema and of any JSON object alike.
-                is_mode = failure.parameter in MODE_FEATURES.values()
-                refused = feature if is_mode and feature is not None else failure.parameter
-                return self._record(refused, Status.UNSUPPORTED, limit=failure.limit)
-            case FailureKind.CAPABILITY:
-                # Some routes only say that one of the parameters is too much.
-                suspect = next(filter(self._sends, _SUSPECTS), None)
-                return suspect is not None and self._record(suspect, Status.UNSUPPORTED)
-            case FailureKind.INVALID if failure.is_schema and feature is not None:
-                self._strikes += 1
-                if self._strikes >= _STRIKES:
-                    self._strikes = 0
-                    return self._record(feature, Status.IGNORED)
-        return False
+        sent = self._options(inquiry)
+        self._note(failure, inquiry.approach)
+        try:
+            now = replace(inquiry, approach=self.approach(inquiry.task))
+        except (SchemaRefused, CapabilityMissing):
+            return False
+        # What was refused may be no part of the request at all. What another ticket has learned
+        # since this one was planned helps it as well.
+        return now.approach != inquiry.approach or self._options(now) != sent
 
     async def ask(
         self, client: httpx.AsyncClient, inquiry: Inquiry, *, timeout_s: float
@@ -234,6 +225,26 @@ class HttpProvider:
 
     def close(self) -> None:
         """Nothing to let go of: connections belong to the router's client."""
+
+    def _note(self, failure: Failure, approach: Approach) -> None:
+        feature = MODE_FEATURES[approach.mode]
+        match failure.kind:
+            case FailureKind.CAPABILITY if failure.is_schema and feature is not None:
+                self._record(f"{feature}:{approach.schema_hash}", Status.UNSUPPORTED)
+            case FailureKind.CAPABILITY if failure.parameter is not None:
+                # Vendors say "response_format" of a schema and of any JSON object alike.
+                is_mode = failure.parameter in MODE_FEATURES.values()
+                refused = feature if is_mode and feature is not None else failure.parameter
+                self._record(refused, Status.UNSUPPORTED, limit=failure.limit)
+            case FailureKind.CAPABILITY:
+                # Some routes only say that one of the parameters is too much.
+                if suspect := next(filter(self._sends, _SUSPECTS), None):
+                    self._record(suspect, Status.UNSUPPORTED)
+            case FailureKind.INVALID if failure.is_schema and feature is not None:
+                self._strikes += 1
+                if self._strikes >= _STRIKES:
+                    self._strikes = 0
+                    self._record(feature, Status.IGNORED)
 
     def _options(self, inquiry: Inquiry) -> RequestOptions:
         return options(
@@ -316,8 +327,7 @@ class HttpProvider:
         order = self.facts().get(Feature.MASK_ORDER, NOTHING_KNOWN).value
         return self._logprobs or _SOURCES.get(order or "", "unknown_mask")
 
-    def _record(self, feature: str, status: Status, *, limit: float | None = None) -> bool:
-        before = self.facts().get(feature)
+    def _record(self, feature: str, status: Status, *, limit: float | None = None) -> None:
         now = datetime.now(UTC)
         fact = Fact(
             # A limit that is named is no refusal of the feature.
@@ -328,7 +338,6 @@ class HttpProvider:
             expires=now + (_IGNORED_FOR if status is Status.IGNORED else _REFUSED_FOR),
         )
         self._ledger.record(self.base_url, self.model, feature, fact)
-        return before is None or (before.status, before.limit) != (fact.status, fact.limit)
 
 
 def _prompt(inquiry: Inquiry) -> Prompt:

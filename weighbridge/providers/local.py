@@ -110,7 +110,7 @@ class LocalProvider:
         ]
         return Approach(mode="native", schema=schema, dropped=tuple(dropped))
 
-    def learn(self, failure: Failure, approach: Approach) -> bool:
+    def learn(self, failure: Failure, inquiry: Inquiry) -> bool:
         """What the engine can do does not change."""
         return False
 

@@ -272,11 +272,11 @@ class Provider(Protocol):
         """
         ...
 
-    def learn(self, failure: Failure, approach: Approach) -> bool:
+    def learn(self, failure: Failure, inquiry: Inquiry) -> bool:
         """Note what a failed attempt says about the provider's capabilities.
 
         Returns:
-            Whether `approach` would now be another one.
+            Whether the task would now be asked otherwise than `inquiry` was.
         """
         ...
 

@@ -97,7 +97,7 @@ class SystemOneProvider:
             dropped=tuple(name for name, is_wanted in lacking.items() if is_wanted),
         )
 
-    def learn(self, failure: Failure, approach: Approach) -> bool:
+    def learn(self, failure: Failure, inquiry: Inquiry) -> bool:
         """Note that the questions were refused; there is no other way to ask them here."""
         if failure.kind is FailureKind.CAPABILITY and failure.is_schema:
             now = datetime.now(UTC)
@@ -107,7 +107,7 @@ class SystemOneProvider:
                 checked=now,
                 expires=now + _REFUSED_FOR,
             )
-            feature = _feature(approach.schema_hash)
+            feature = _feature(inquiry.approach.schema_hash)
             self._ledger.record(self.base_url, self.model, feature, fact)
         return False
 

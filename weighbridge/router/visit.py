@@ -205,7 +205,7 @@ class Visit:
     def _follow(self, failure: Failure, *, took_s: float, allowed_s: float) -> Action:
         """What to do about a failure; prepares the next attempt if there is one."""
         # Also where this ticket does not ask again: the next would pay for the same refusal.
-        can_replan = self.provider.learn(failure, self._inquiry.approach)
+        can_replan = self.provider.learn(failure, self._inquiry)
         action = next_action(
             failure,
             # Where the budget ends, the tries end: what is remembered stays the same.
@@ -266,6 +266,11 @@ class Visit:
         self._tries += 1
         failure = checked if isinstance(checked, Failure) else None
         self.has_refused = failure is not None and failure.kind in _REFUSALS
+        if failure is not None and failure.kind is FailureKind.UNAVAILABLE:
+            # It never got as far as being asked in some mode, or at some cost.
+            note = skipped(self.provider, failure.kind, failure.detail)
+            self.trail.append(replace(note, seconds=took_s, waited_s=self.waited_s))
+            return
         cost = self.provider.cost_usd(result.prompt_tokens, result.completion_tokens)
         approach = self._inquiry.approach
         self.trail.append(
