@@ -194,10 +194,12 @@ async def test_redirect_is_an_answer_and_not_followed(status: int) -> None:
 @pytest.mark.parametrize(
     ("error", "detail"),
     [
-        (httpx.ConnectError("canary"), "no response: connect"),
+        (httpx.ConnectError("canary"), "no response: no connection"),
+        (httpx.ConnectTimeout("canary"), "no response: connecting timed out"),
+        (httpx.ProxyError("407 canary"), "no response: the proxy gave no connection"),
         (httpx.ReadError("canary"), "no response: broken"),
         (httpx.RemoteProtocolError("canary"), "no response: broken"),
-        (httpx.ConnectTimeout("canary"), "no response: timeout"),
+        (httpx.ReadTimeout("canary"), "no response: timeout"),
     ],
 )
 async def test_what_happens_to_a_connection_is_a_failure_in_our_words(

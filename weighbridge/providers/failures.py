@@ -67,15 +67,10 @@ def classify_error(status: int, headers: Mapping[str, str], body: Json) -> Failu
 
 
 def from_transport(fault: TransportFault) -> Failure:
-    """Why no response came."""
+    """Why no response came over a connection."""
     # A timeout has used up its attempt's whole time; another one would use up the next provider's.
     retry = False if fault is TransportFault.TIMEOUT else None
-    return Failure(
-        kind=FailureKind.TRANSIENT,
-        detail=f"no response: {fault.value}",
-        retry=retry,
-        is_unsent=fault is TransportFault.CONNECT,
-    )
+    return Failure(kind=FailureKind.TRANSIENT, detail=f"no response: {fault.value}", retry=retry)
 
 
 def is_identifier(text: str) -> bool:

@@ -49,9 +49,8 @@ class HttpResponse:
 
 
 class TransportFault(StrEnum):
-    """Why no response came."""
+    """Why no response came over a connection."""
 
-    CONNECT = "connect"
     TIMEOUT = "timeout"
     BROKEN = "broken"  # the connection ended, or what came was not HTTP
 

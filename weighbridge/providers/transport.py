@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ssl
 import zlib
-from dataclasses import replace
 from functools import lru_cache
 
 import httpx
 from pydantic import SecretStr
 
 from weighbridge.decision import FailureKind
+from weighbridge.providers.connecting import unconnected
 from weighbridge.providers.failures import from_transport
 from weighbridge.providers.profiles import Auth
 from weighbridge.providers.protocol import Failure, HttpRequest, HttpResponse, TransportFault
@@ -75,10 +74,10 @@ async def send(
             response = await client.send(built, stream=True, follow_redirects=False)
             async with contextlib.aclosing(response):
                 return await _read(response)
+    except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
+        return unconnected(error)
     except (TimeoutError, httpx.TimeoutException):
         return from_transport(TransportFault.TIMEOUT)
-    except httpx.ConnectError as error:
-        return _unconnected(error)
     except (httpx.RequestError, httpx.InvalidURL, UnicodeError):
         # The last two: httpx reads where a redirect leads, also if nobody follows it.
         return from_transport(TransportFault.BROKEN)
@@ -99,17 +98,6 @@ def _url(base_url: str, path: str) -> httpx.URL:
     """The whole address. One writes `/v1` or `/api` into a base URL as others want it."""
     first = path.split("/")[1]
     return httpx.URL(base_url.removesuffix(f"/{first}") + path)
-
-
-def _unconnected(error: httpx.ConnectError) -> Failure:
-    """Why there is no connection; one that cannot be trusted now cannot be in a second either."""
-    failure = from_transport(TransportFault.CONNECT)
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, ssl.SSLError):
-            return replace(failure, detail="no response: the TLS handshake failed", retry=False)
-        cause = cause.__cause__ or cause.__context__  # httpcore cuts the chain of causes
-    return failure
 
 
 def _decoded(response: httpx.Response, body: bytes) -> HttpResponse | Failure:
