@@ -13,6 +13,7 @@ from typing import Any
 
 from weighbridge.cli.columns import Columns, find_columns, flag, value_at
 from weighbridge.errors import JsonInvalid, TicketInvalid
+from weighbridge.review.csv_guard import MARK
 from weighbridge.schemas.strict_json import loads
 from weighbridge.schemas.ticket import Ticket
 
@@ -192,6 +193,11 @@ def _csv(
 
 
 def _csv_columns(where: str, header: list[str], asked: Mapping[str, str]) -> Columns:
+    if MARK in header:
+        raise TicketInvalid(
+            where,
+            "exported for a spreadsheet, with apostrophes in its texts; export it as JSON Lines",
+        )
     columns = find_columns(where, header, asked, header.__contains__)
     for column in columns.by_field.values():
         if header.count(column) > 1:

@@ -15,8 +15,11 @@ from typing import Final
 # A column of this name is in every guarded file, and in no other.
 MARK: Final = "guarded_cells"
 
-# ASCII, and what East Asian and Hebrew settings or an input method take for the same.
-_FORMULA: Final = "=+\\-@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b\u2212\ufb29"
+# ASCII, and all that Unicode's compatibility forms (NFKC) take for the same; and the minus sign.
+_FORMULA: Final = (
+    "=+\\-@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b\u207a\u207c\u208a\u208c\u2a75\u2a76\ufb29"
+    "\u2212"
+)
 # What readers pass over before a cell: spaces and controls, quotes, invisible characters.
 _BLANK: Final = (
     '\\s\\x00-\\x1f\\x7f-\\x9f"\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e'

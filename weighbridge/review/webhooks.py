@@ -56,6 +56,8 @@ class Webhook:
 
     def __post_init__(self) -> None:
         key_of(self.secret)
+        if not self.url.isprintable() or " " in self.url:  # httpx would quote them
+            raise ValueError("must hold neither spaces nor control characters")
         try:
             url = httpx.URL(self.url)
         except (httpx.InvalidURL, UnicodeError):
@@ -176,4 +178,4 @@ def _is_tls(error: BaseException) -> bool:
 @cache
 def _tls() -> ssl.SSLContext:
     """Made once: reading the certificates takes longer than most requests."""
-    return httpx.create_ssl_context(trust_env=False)
+    return httpx.create_ssl_context()  # those that SSL_CERT_FILE names, where it is set
