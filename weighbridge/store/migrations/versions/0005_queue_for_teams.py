@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
@@ -13,6 +14,7 @@ down_revision = "0004"
 _BEFORE = ("event", "verdict", "item")  # children first
 _HEAD_START_US = 3 * 86_400 * 10**6  # what full uncertainty is worth, by default
 _UNSETTLED = sa.text("state IN ('open', 'needs_adjudication')")
+_KEY = ("provider", "model", "prompt", "schema", "field", "source")
 _OPEN, _LEASED = sa.text("state = 'open'"), sa.text("state = 'leased'")
 
 
@@ -48,15 +50,9 @@ def downgrade() -> None:
 def _create_items() -> None:
     op.create_table(
         "item",
-        sa.Column("id", sa.Text(), nullable=False),
-        sa.Column("dedupe_key", sa.Text(), nullable=False),
-        sa.Column("ticket_id", sa.Text(), nullable=False),
-        sa.Column("task", sa.Text(), nullable=False),
-        sa.Column("state", sa.Text(), nullable=False),
-        sa.Column("reasons", sa.Text(), nullable=False),
+        *_columns(sa.Text(), "id", "dedupe_key", "ticket_id", "task", "state", "reasons"),
         sa.Column("is_audit", sa.Boolean(), nullable=False),
-        sa.Column("needed", sa.Integer(), nullable=False),
-        sa.Column("round", sa.Integer(), nullable=False),
+        *_columns(sa.Integer(), "needed", "round"),
         sa.Column("uncertainty", sa.Double(), nullable=False),
         sa.Column("due_at", sa.BigInteger()),
         sa.Column("sort_key", sa.BigInteger(), nullable=False),
@@ -69,9 +65,7 @@ def _create_items() -> None:
         sa.Column("resolved_kind", sa.Text()),
         sa.Column("resolution_json", sa.JSON()),
         sa.Column("erased_at", sa.BigInteger()),
-        sa.Column("ticket_json", sa.JSON(), nullable=False),
-        sa.Column("decision_json", sa.JSON(), nullable=False),
-        sa.Column("questions_json", sa.JSON(), nullable=False),
+        *_columns(sa.JSON(), "ticket_json", "decision_json", "questions_json"),
         sa.CheckConstraint(
             "state IN ('open', 'needs_adjudication', 'done', 'cancelled')",
             name=op.f("ck_item_state"),
@@ -103,14 +97,12 @@ def _create_slots() -> None:
         sa.Column("id", _counter(), nullable=False),
         sa.Column("item_id", sa.Text(), nullable=False),
         sa.Column("round", sa.Integer(), nullable=False),
-        sa.Column("kind", sa.Text(), nullable=False),
-        sa.Column("state", sa.Text(), nullable=False),
+        *_columns(sa.Text(), "kind", "state"),
         sa.Column("owner", sa.Text()),
         sa.Column("lease_token", sa.Text()),
         sa.Column("lease_until", sa.BigInteger()),
         sa.Column("opened_at", sa.BigInteger()),
-        sa.Column("sort_key", sa.BigInteger(), nullable=False),
-        sa.Column("not_before", sa.BigInteger(), nullable=False),
+        *_columns(sa.BigInteger(), "sort_key", "not_before"),
         sa.Column("assignee", sa.Text(), nullable=False),
         sa.Column("skips", sa.Integer(), nullable=False),
         sa.CheckConstraint("kind IN ('review', 'adjudicate')", name=op.f("ck_slot_kind")),
@@ -134,8 +126,7 @@ def _create_slots() -> None:
     _create_partial("ix_slot_held", "slot", ["owner"], _LEASED)
     op.create_table(
         "skip",
-        sa.Column("item_id", sa.Text(), nullable=False),
-        sa.Column("reviewer", sa.Text(), nullable=False),
+        *_columns(sa.Text(), "item_id", "reviewer"),
         sa.Column("at", sa.BigInteger(), nullable=False),
         sa.Column("reason", sa.Text(), nullable=False),
         sa.ForeignKeyConstraint(["item_id"], ["item.id"], name=op.f("fk_skip_item_id")),
@@ -150,16 +141,12 @@ def _create_verdicts() -> None:
         sa.Column("item_id", sa.Text(), nullable=False),
         sa.Column("slot_id", _counter(), nullable=False),
         sa.Column("round", sa.Integer(), nullable=False),
-        sa.Column("reviewer", sa.Text(), nullable=False),
-        sa.Column("kind", sa.Text(), nullable=False),
-        sa.Column("values_json", sa.JSON(), nullable=False),
-        sa.Column("machine_json", sa.JSON(), nullable=False),
-        sa.Column("was_shown", sa.Boolean(), nullable=False),
-        sa.Column("is_adjudication", sa.Boolean(), nullable=False),
+        *_columns(sa.Text(), "reviewer", "kind"),
+        *_columns(sa.JSON(), "values_json", "machine_json"),
+        *_columns(sa.Boolean(), "was_shown", "is_adjudication"),
         sa.Column("idem_key", sa.Text()),
         sa.Column("lease_token", sa.Text(), nullable=False),
-        sa.Column("opened_at", sa.BigInteger(), nullable=False),
-        sa.Column("submitted_at", sa.BigInteger(), nullable=False),
+        *_columns(sa.BigInteger(), "opened_at", "submitted_at"),
         sa.Column("note", sa.Text(), nullable=False),
         sa.Column("supersedes", _counter()),
         sa.CheckConstraint(
@@ -187,8 +174,7 @@ def _create_events() -> None:
         sa.Column("id", _counter(), nullable=False),
         sa.Column("item_id", sa.Text(), nullable=False),
         sa.Column("at", sa.BigInteger(), nullable=False),
-        sa.Column("actor", sa.Text(), nullable=False),
-        sa.Column("kind", sa.Text(), nullable=False),
+        *_columns(sa.Text(), "actor", "kind"),
         sa.Column("detail_json", sa.JSON(), nullable=False),
         sa.ForeignKeyConstraint(["item_id"], ["item.id"], name=op.f("fk_event_item_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_event")),
@@ -200,10 +186,7 @@ def _create_decisions() -> None:
     op.create_table(
         "decision",
         sa.Column("id", _counter(), nullable=False),
-        sa.Column("ticket_id", sa.Text(), nullable=False),
-        sa.Column("task", sa.Text(), nullable=False),
-        sa.Column("status", sa.Text(), nullable=False),
-        sa.Column("reasons", sa.Text(), nullable=False),
+        *_columns(sa.Text(), "ticket_id", "task", "status", "reasons"),
         sa.Column("provider", sa.Text()),
         sa.Column("model", sa.Text()),
         sa.Column("seconds", sa.Double(), nullable=False),
@@ -220,22 +203,9 @@ def _create_decisions() -> None:
     op.create_table(
         "calibration_key",
         sa.Column("id", _counter(), nullable=False),
-        sa.Column("provider", sa.Text(), nullable=False),
-        sa.Column("model", sa.Text(), nullable=False),
-        sa.Column("prompt", sa.Text(), nullable=False),
-        sa.Column("schema", sa.Text(), nullable=False),
-        sa.Column("field", sa.Text(), nullable=False),
-        sa.Column("source", sa.Text(), nullable=False),
+        *_columns(sa.Text(), *_KEY),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_calibration_key")),
-        sa.UniqueConstraint(
-            "provider",
-            "model",
-            "prompt",
-            "schema",
-            "field",
-            "source",
-            name=op.f("uq_calibration_key_provider"),
-        ),
+        sa.UniqueConstraint(*_KEY, name=op.f("uq_calibration_key_provider")),
     )
     op.create_table(
         "weighing",
@@ -304,20 +274,13 @@ def _fill_forward() -> None:
         """
     )
     _copy_events()
-    _count_on("verdict", "event")
 
 
 def _create_old() -> None:
     op.create_table(
         "item",
-        sa.Column("id", sa.Text(), nullable=False),
-        sa.Column("dedupe_key", sa.Text(), nullable=False),
-        sa.Column("ticket_id", sa.Text(), nullable=False),
-        sa.Column("task", sa.Text(), nullable=False),
-        sa.Column("ticket_json", sa.JSON(), nullable=False),
-        sa.Column("decision_json", sa.JSON(), nullable=False),
-        sa.Column("questions_json", sa.JSON(), nullable=False),
-        sa.Column("reasons", sa.JSON(), nullable=False),
+        *_columns(sa.Text(), "id", "dedupe_key", "ticket_id", "task"),
+        *_columns(sa.JSON(), "ticket_json", "decision_json", "questions_json", "reasons"),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("priority", sa.Double(), nullable=False),
         sa.Column("not_before", sa.BigInteger(), nullable=False, server_default=sa.text("0")),
@@ -344,11 +307,8 @@ def _create_old() -> None:
     op.create_table(
         "verdict",
         sa.Column("id", _counter(), nullable=False),
-        sa.Column("item_id", sa.Text(), nullable=False),
-        sa.Column("reviewer", sa.Text(), nullable=False),
-        sa.Column("kind", sa.Text(), nullable=False),
-        sa.Column("values_json", sa.JSON(), nullable=False),
-        sa.Column("machine_json", sa.JSON(), nullable=False),
+        *_columns(sa.Text(), "item_id", "reviewer", "kind"),
+        *_columns(sa.JSON(), "values_json", "machine_json"),
         sa.Column("idem_key", sa.Text()),
         sa.Column("lease_token", sa.Text(), nullable=False),
         sa.Column("submitted_at", sa.BigInteger(), nullable=False),
@@ -395,12 +355,15 @@ def _fill_back() -> None:
         """
     )
     _copy_events()
-    _count_on("verdict", "event")
 
 
 def _copy_events() -> None:
     columns = "id, item_id, at, actor, kind, detail_json"
     op.execute(f"INSERT INTO event ({columns}) SELECT {columns} FROM event_before")  # noqa: S608
+    if _is_postgresql():  # let the counters go on behind the ids that were copied
+        for table in ("verdict", "event"):
+            number = f"pg_get_serial_sequence('{table}', 'id')"
+            op.execute(f"SELECT setval({number}, max(id)) FROM {table}")  # noqa: S608
 
 
 def _set_aside(tables: Sequence[str]) -> None:
@@ -416,19 +379,14 @@ def _drop_copies(tables: Sequence[str]) -> None:
         op.drop_table(f"{table}_before")
 
 
-def _count_on(*tables: str) -> None:
-    """Let counters go on behind the ids that were copied; SQLite does so by itself."""
-    if _is_postgresql():
-        for table in tables:
-            op.execute(
-                f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), max(id)) FROM {table}"  # noqa: S608
-            )
-
-
 def _create_partial(
     name: str, table: str, columns: Sequence[str | sa.TextClause], where: sa.TextClause
 ) -> None:
     op.create_index(name, table, columns, sqlite_where=where, postgresql_where=where)
+
+
+def _columns(kind: sa.types.TypeEngine[Any], *names: str) -> list[sa.Column[Any]]:
+    return [sa.Column(name, kind, nullable=False) for name in names]
 
 
 def _is_postgresql() -> bool:
