@@ -17,7 +17,6 @@ from sqlalchemy import (
     FromClause,
     Update,
     and_,
-    exists,
     func,
     literal_column,
     or_,
@@ -157,13 +156,14 @@ def _endings(slot: FromClause, now: int) -> tuple[ColumnElement[bool], ColumnEle
 
 def _may_have(slot: FromClause, owner: str, now: int) -> ColumnElement[bool]:
     other, skip = slot_table.alias("other"), skip_table.c
-    return and_(
-        slot.c.not_before <= now,
-        ~exists().where(
-            other.c.item_id == slot.c.item_id,
-            other.c.round == slot.c.round,
-            other.c.owner == owner,
-            other.c.id != slot.c.id,
-        ),
-        ~exists().where(skip.item_id == slot.c.item_id, skip.reviewer == owner),
+    judged = select(other.c.id).where(
+        other.c.item_id == slot.c.item_id,
+        other.c.round == slot.c.round,
+        other.c.owner == owner,
+        other.c.id != slot.c.id,
     )
+    skipped = select(skip.item_id).where(skip.item_id == slot.c.item_id, skip.reviewer == owner)
+    # The offset says nothing but keeps PostgreSQL from making joins of the two: it would then
+    # read all slots of this person, if need be the whole table, for the one slot that is wanted.
+    has_judged, has_skipped = (each.limit(1).offset(0).exists() for each in (judged, skipped))
+    return and_(slot.c.not_before <= now, ~has_judged, ~has_skipped)
