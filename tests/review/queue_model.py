@@ -90,6 +90,10 @@ class QueueModel:
         self.items[item_id] = item
         self.open_slots(item, "review", needed)
 
+    def nth(self, number):
+        items = list(self.items.values())
+        return items[number % len(items)]
+
     def open_slots(self, item, kind, number):
         assignee = item.assignee if kind == "review" else None
         for _ in range(number):
