@@ -14,6 +14,7 @@ WeighbridgeError
 │   ├── ModelUnknown       a name that is in no list of models
 │   ├── ModelMissing       a model that has not been pulled yet
 │   ├── ModelCorrupt       a model file that cannot be read
+│   ├── LearnedUnfit       what was learned from verdicts does not fit the models
 │   ├── ContextTooLong     more tokens than the model can read
 │   ├── DeadEnd            no token may come next, and the answer is not whole
 │   ├── Truncated          the tokens ran out before a guided answer was whole
@@ -23,6 +24,7 @@ WeighbridgeError
 └── QueueError             the review queue refused or failed
     ├── QueueUnavailable   the database cannot be read or written; carries the decision
     ├── ItemNotFound       no item of that id
+    ├── LearnedUnknown     no version of that number was learned
     ├── LeaseLost          somebody else holds the item, or it is done
     ├── ChangeRefused      the item is not in a state in which that can be done
     └── VerdictInvalid     the verdict does not answer what was asked
@@ -212,6 +214,19 @@ class ModelCorrupt(EngineError):
         return f"{self.path}: {self.problem}"
 
 
+class LearnedUnfit(EngineError):
+    """What was learned from verdicts cannot be used with the models that are there."""
+
+    hint = "Learn again from the verdicts, which are all still there: weighbridge learn"
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"what was learned does not fit: {self.problem}"
+
+
 class ContextTooLong(EngineError):
     """Prompt and answer need more positions than the model has."""
 
@@ -324,6 +339,19 @@ class ItemNotFound(QueueError):
 
     def __str__(self) -> str:
         return f"the queue has no item {self.item_id!r}"
+
+
+class LearnedUnknown(QueueError):
+    """No version of that number was learned from verdicts."""
+
+    hint = "Versions are listed by: weighbridge learn --versions"
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+    def __str__(self) -> str:
+        return f"no version {self.number} was learned"
 
 
 class LeaseLost(QueueError):

@@ -15,7 +15,7 @@ LABELS = [
 
 
 def asked(prior, text, labels):
-    return prior.opinions(text, {"field": prior.points(labels)})["field"]
+    return prior.opinions(prior.embed([text])[0], {"field": prior.points(labels)})["field"]
 
 
 @pytest.mark.models

@@ -206,7 +206,7 @@ def _engine(local: LocalSettings) -> Engine:
 def _prompt(engine: Engine, question: _Question, max_ticket_tokens: int) -> PromptLike:
     """What triage would have the model read, a long ticket cut in the middle; or a text alone."""
     from weighbridge.local_engine.chat_template import Message
-    from weighbridge.local_engine.tickets import cut_middle
+    from weighbridge.local_engine.cut import cut_middle
 
     if not question.system or engine.chat is None:
         return [Message("user", question.user)]

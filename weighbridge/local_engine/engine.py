@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike, fspath
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Unpack
 
 import torch
+from torch import Tensor
 
 from weighbridge.errors import EngineError
 from weighbridge.local_engine.answers import Answer, AnswerWriter, Writing
@@ -25,6 +27,8 @@ from weighbridge.local_engine.decoding.generation import Generation
 from weighbridge.local_engine.encoder import Encoder
 from weighbridge.local_engine.guides.protocol import Spec
 from weighbridge.local_engine.guides.texts import check_language
+from weighbridge.local_engine.learned.artefact import Models
+from weighbridge.local_engine.learned.head import Head
 from weighbridge.local_engine.models.convert import Precision, converted
 from weighbridge.local_engine.models.load import best_device, load_generator, precision_for
 from weighbridge.local_engine.models.protocol import LanguageModel
@@ -36,13 +40,13 @@ from weighbridge.local_engine.posterior import (
     posterior,
 )
 from weighbridge.local_engine.prefix_cache import PrefixCache
-from weighbridge.local_engine.prior import LabelPrior
+from weighbridge.local_engine.prior import LabelPrior, PriorOpinion
 from weighbridge.local_engine.prompts import PromptEncoder, PromptLike
 from weighbridge.local_engine.scoring import Scorer, Scores
 from weighbridge.local_engine.tickets import TicketWeigher, Weighed
 from weighbridge.local_engine.vocabulary import Vocabulary
 from weighbridge.local_engine.weighing import FieldSpec
-from weighbridge.schemas.finite import FiniteLanguage
+from weighbridge.schemas.finite import FiniteLanguage, Path
 
 if TYPE_CHECKING:
     from weighbridge.local_engine.picture.explanation import Explanation
@@ -276,8 +280,20 @@ class Engine:
             prompt=read.decode(errors="replace"),
         )
 
+    @property
+    def models(self) -> Models | None:
+        """What heads are bound to; None without a label prior, when there can be none."""
+        if self.prior is None:
+            return None
+        return Models(encoder=self.prior.fingerprint, generator=self.fingerprint)
+
     def weigh(
-        self, system: str, ticket: str, language: FiniteLanguage, fields: Sequence[FieldSpec]
+        self,
+        system: str,
+        ticket: str,
+        language: FiniteLanguage,
+        fields: Sequence[FieldSpec],
+        heads: Mapping[Path, Head] = MappingProxyType({}),
     ) -> Weighed:
         """Weigh every answer to one ticket, the label prior included.
 
@@ -286,13 +302,28 @@ class Engine:
             ticket: plain text; what looks like a control token in it is plain text too.
             language: the answers.
             fields: the fields to report.
+            heads: what was learned about some of them, by path; of no use without a label prior.
 
         Raises:
             EngineError: the model knows no conversations, or see `generate`.
         """
-        if self._tickets is None:
-            raise EngineError("tickets are weighed in a conversation; the model has no template")
         check_language(language)
         check_text(system, "system")
         encoded(ticket, "/ticket")
-        return self._tickets.weigh(system, ticket, language, fields)
+        return self._weigher().weigh(system, ticket, language, fields, heads)
+
+    def zero_shot(
+        self, texts: Sequence[str], spec: FieldSpec
+    ) -> tuple[Tensor, Tensor, list[PriorOpinion]]:
+        """What a head is fitted on; see `TicketWeigher.zero_shot`.
+
+        Raises:
+            EngineError: there is no label prior, the model knows no conversations, or see
+                `generate`.
+        """
+        return self._weigher().zero_shot(texts, spec)
+
+    def _weigher(self) -> TicketWeigher:
+        if self._tickets is None:
+            raise EngineError("tickets are weighed in a conversation; the model has no template")
+        return self._tickets

@@ -78,10 +78,12 @@ class PriorOpinion:
     Args:
         log_probs: float64 [K], natural log of the posterior over the options.
         support: 0 to 1; 0.5 where 95 % of in-scope development tickets are kept.
+        model_weight: of the language model beside it, as fitted on verdicts; None for the default.
     """
 
     log_probs: Tensor
     support: float
+    model_weight: float | None = None
 
 
 class LabelPrior:
@@ -105,9 +107,24 @@ class LabelPrior:
         offsets = (self._background @ points.T).mean(0)
         return LabelPoints(points, offsets, SCALE_PHRASES if sharp else SCALE_NAMES)
 
-    def opinions(self, text: str, fields: Mapping[Key, LabelPoints]) -> dict[Key, PriorOpinion]:
-        """What the prior thinks of each field of a ticket, by the keys given."""
-        ticket = self._encoder.embed([text])[0]
+    @property
+    def fingerprint(self) -> str:
+        """Of the encoder: tells its vectors from those of another."""
+        return self._encoder.fingerprint
+
+    def embed(self, texts: Sequence[str]) -> Tensor:
+        """Unit vectors, float32 [number of texts, D]."""
+        return self._encoder.embed(texts)
+
+    def opinions(
+        self, ticket: Tensor, fields: Mapping[Key, LabelPoints]
+    ) -> dict[Key, PriorOpinion]:
+        """What the prior thinks of each field of a ticket, by the keys given.
+
+        Args:
+            ticket: float32 [D], its vector.
+            fields: the points of each field's options.
+        """
         nearest_background = float((self._background @ ticket).max())
         opinions = {}
         for name, labels in fields.items():
@@ -123,6 +140,12 @@ class LabelPrior:
     @cached_property
     def _background(self) -> Tensor:
         return embed_kept(self._encoder, BACKGROUND, self._cache)
+
+
+def without_opinion(num_options: int) -> PriorOpinion:
+    """On options that name no topics, of which embeddings of their names say nothing."""
+    even = torch.zeros(num_options, dtype=torch.float64).log_softmax(0)
+    return PriorOpinion(log_probs=even, support=0.0)
 
 
 def _texts(label: LabelText) -> list[str]:

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
+from torch import Tensor
 
+from weighbridge.errors import EngineError
 from weighbridge.local_engine.chat_template import ChatTemplate
+from weighbridge.local_engine.cut import cut_middle
 from weighbridge.local_engine.language import is_foreign
+from weighbridge.local_engine.learned.head import Head
+from weighbridge.local_engine.learned.hidden import HiddenReader
 from weighbridge.local_engine.models.protocol import LanguageModel
 from weighbridge.local_engine.posterior import opening
-from weighbridge.local_engine.prior import LabelPoints, LabelPrior
+from weighbridge.local_engine.prior import LabelPoints, LabelPrior, PriorOpinion, without_opinion
 from weighbridge.local_engine.scoring import Prompt, Scorer, Scores
 from weighbridge.local_engine.vocabulary import Vocabulary
 from weighbridge.local_engine.weighing import FieldSpec, Weights, weigh
-from weighbridge.schemas.finite import FiniteLanguage, Literal
+from weighbridge.schemas.finite import FiniteLanguage, Literal, Path
 
 _NO_TICKET = "Hello, please help me. Thanks."  # all of a ticket but what it is about
 _MAX_TASKS = 8  # prompts whose caches are kept
-_CUT = "\n[…]\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,16 +68,22 @@ class TicketWeigher:
     ) -> None:
         self._model, self._vocabulary, self._chat, self._scorer = model, vocabulary, chat, scorer
         self._prior, self._max_ticket_tokens = prior, max_ticket_tokens
+        self._hidden = HiddenReader(model, vocabulary, max_ticket_tokens)
         self._tasks: dict[Hashable, _Task] = {}
 
     def weigh(
-        self, system: str, ticket: str, language: FiniteLanguage, fields: Sequence[FieldSpec]
+        self,
+        system: str,
+        ticket: str,
+        language: FiniteLanguage,
+        fields: Sequence[FieldSpec],
+        heads: Mapping[Path, Head],
     ) -> Weighed:
         """Weigh every answer to one ticket; see `Engine.weigh`."""
         task = self._task(system, language, fields)
         text = self._chat.user_text(ticket, system)
         user, ticket_tokens = cut_middle(self._vocabulary, text, self._max_ticket_tokens)
-        opinions = {} if self._prior is None else self._prior.opinions(ticket, task.points)
+        opinions = self._opinions(ticket, fields, task, heads)
         weights = weigh(
             language,
             fields,
@@ -88,6 +98,52 @@ class TicketWeigher:
             ticket_tokens=ticket_tokens,
             read_tokens=min(ticket_tokens, self._max_ticket_tokens),
         )
+
+    def zero_shot(
+        self, texts: Sequence[str], spec: FieldSpec
+    ) -> tuple[Tensor, Tensor, list[PriorOpinion]]:
+        """What a head is fitted on: embeddings, hidden states, and the opinions it starts from.
+
+        Args:
+            texts: at least one.
+            spec: the field.
+
+        Returns:
+            float32 [N, E], float32 [N, 2 D] and N opinions over the options of the field.
+        """
+        if self._prior is None:
+            raise EngineError("nothing can be learned without a label prior")
+        embeddings, points = self._prior.embed(texts), {}
+        if spec.labels:
+            points = {spec.path: self._prior.points(spec.labels)}
+        opinions = [
+            self._prior.opinions(embedding, points).get(spec.path)
+            or without_opinion(len(spec.options))
+            for embedding in embeddings
+        ]
+        return embeddings, self._hidden.read(texts), opinions
+
+    def _opinions(
+        self,
+        ticket: str,
+        fields: Sequence[FieldSpec],
+        task: _Task,
+        heads: Mapping[Path, Head],
+    ) -> dict[Path, PriorOpinion]:
+        """Of the label prior, and of what was learned where there is something."""
+        if self._prior is None:
+            return {}
+        [embedding] = self._prior.embed([ticket])
+        opinions = self._prior.opinions(embedding, task.points)
+        learned = [spec for spec in fields if spec.path in heads]
+        if learned:
+            [hidden] = self._hidden.read([ticket])
+            for spec in learned:
+                zero = opinions.get(spec.path) or without_opinion(len(spec.options))
+                opinions[spec.path] = heads[spec.path].opinion(
+                    zero, spec.options, embedding, hidden
+                )
+        return opinions
 
     def _task(self, system: str, language: FiniteLanguage, fields: Sequence[FieldSpec]) -> _Task:
         key = _key(system, language, fields)
@@ -113,20 +169,6 @@ class TicketWeigher:
     def _scores(self, prefix: Any, ids: list[int]) -> Scores:
         """The scores after a prompt, given what all tickets share and the rest of it."""
         return Scores(partial(self._scorer.score, Prompt(prefix, tuple(ids))))
-
-
-def cut_middle(vocabulary: Vocabulary, text: str, max_tokens: int) -> tuple[list[int], int]:
-    """A text as tokens, its middle left out if it is too long, and how many it has in full.
-
-    Where it is longer than `max_tokens`, the first three quarters and the last quarter of that many
-    are kept, with a mark between them.
-    """
-    ids = vocabulary.encode(text)
-    if len(ids) <= max_tokens:
-        return ids, len(ids)
-    tail = max_tokens // 4
-    kept = [*ids[: max_tokens - tail], *vocabulary.encode(_CUT), *ids[len(ids) - tail :]]
-    return kept, len(ids)
 
 
 @dataclass(frozen=True, slots=True)

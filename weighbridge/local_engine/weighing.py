@@ -1,7 +1,8 @@
 """Weighing a finite language: exact posteriors of its choices, one after the other.
 
 Each choice is scored in one packed pass, under every likely value of the choices before it. Its
-posterior is softmax(PRIOR_WEIGHT * log prior + MODEL_WEIGHT * log lift). An option's lift is its
+posterior is softmax(PRIOR_WEIGHT * log prior + model weight * log lift), the model's weight being
+MODEL_WEIGHT until one is learned from verdicts. An option's lift is its
 probability for this ticket over that for one that says nothing: it takes out what the model would
 say to anything (contextual calibration, Zhao et al. 2021). Where there is no prior it is uniform.
 
@@ -115,7 +116,9 @@ def weigh(
     tallies = []
     followed, dropped = [_Followed(weight=1.0, prefix=())], 0.0
     for number, (choice, literal) in enumerate(language.turns):
-        tally = _Tally(choice, _prior_over(choice, fields, opinions))
+        tally = _Tally(
+            choice, _prior_over(choice, fields, opinions), _model_weight(choice, fields, opinions)
+        )
         tallies.append(tally)
         ahead: list[Branch] = []
         is_last = number == len(language.turns) - 1
@@ -153,6 +156,7 @@ class _Tally:
 
     choice: Choice
     log_prior: Tensor  # float64 [K]
+    model_weight: float
     posterior: Tensor = field(init=False)
     model: Tensor = field(init=False)
     lift: Tensor = field(init=False)
@@ -167,7 +171,7 @@ class _Tally:
     def add(self, weight: float, scores: ChoiceScores, empty: Tensor) -> Tensor:
         """Take in one branch; returns its posterior, float64 [K]."""
         log_lift = scores.estimates - empty
-        posterior = (PRIOR_WEIGHT * self.log_prior + MODEL_WEIGHT * log_lift).softmax(0)
+        posterior = (PRIOR_WEIGHT * self.log_prior + self.model_weight * log_lift).softmax(0)
         self.posterior += weight * posterior
         self.model += weight * scores.estimates.softmax(0)
         self.lift += weight * log_lift.softmax(0)
@@ -225,6 +229,17 @@ def _prior_over(
             # The prior has no opinion on a field that is left out: as good as the average option.
             total[index] += -math.log(len(log_probs)) if found is None else log_probs[found]
     return total
+
+
+def _model_weight(
+    choice: Choice, fields: Sequence[FieldSpec], opinions: Mapping[Path, PriorOpinion]
+) -> float:
+    """As fitted on verdicts for a field of the choice; where several say, the smallest."""
+    found = [
+        opinions[spec.path] for spec in fields if _covers(choice, spec) and spec.path in opinions
+    ]
+    fitted = [each.model_weight for each in found if each.model_weight is not None]
+    return min(fitted, default=MODEL_WEIGHT)
 
 
 def _field(

@@ -1,0 +1,1 @@
+"""What was learned from verdicts, as the local engine applies it; torch only."""
