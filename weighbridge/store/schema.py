@@ -3,6 +3,7 @@
 from weighbridge.store import (
     decision_tables,
     guarantee_tables,
+    learned_tables,
     outbox_tables,
     people_tables,
     queue_tables,
@@ -13,6 +14,7 @@ from weighbridge.store.columns import metadata
 __all__ = [
     "decision_tables",
     "guarantee_tables",
+    "learned_tables",
     "metadata",
     "outbox_tables",
     "people_tables",
