@@ -91,7 +91,7 @@ def test_check_tells_reachable_refused_and_down_apart(cli, configured, vllm, nob
     assert ran.lines[3]["detail"] == told
     assert vllm.asked == []
     table = cli("providers", "check").out
-    words = ("good", "reachable", "the key is not taken", "connect", "not ready")
+    words = ("good", "reachable", "the key is not taken", "was refused", "not ready")
     assert all(word in table for word in words)
     assert "left alone" not in table
 

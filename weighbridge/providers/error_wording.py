@@ -131,6 +131,10 @@ WORDING: tuple[tuple[FailureKind, re.Pattern[str]], ...] = (
     (FailureKind.TRUNCATED, re.compile(r"max_tokens or model output limit was reached")),
 )
 
+# Of a model that is gone: whether it is one, or the whole address is wrong.
+NO_PATH = re.compile(r"endpoint or method|(?:invalid|unknown|unrecognized) (?:request )?url")
+MODEL_NAMED = re.compile(r"model|deployment|no endpoints found")
+
 # Of a 429: waiting does not help before tomorrow, which is never for any deadline.
 SPENT = re.compile(r"per[ -]?day|daily (?:limit|quota)|\blimit: 0\b")
 

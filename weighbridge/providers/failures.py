@@ -12,7 +12,16 @@ from collections.abc import Mapping
 
 from weighbridge.decision import FailureKind, Json
 from weighbridge.providers.error_bodies import ErrorBody, body_json, read_error
-from weighbridge.providers.error_wording import CODES, SHOWN, SPENT, STATUSES, TROUBLE, WORDING
+from weighbridge.providers.error_wording import (
+    CODES,
+    MODEL_NAMED,
+    NO_PATH,
+    SHOWN,
+    SPENT,
+    STATUSES,
+    TROUBLE,
+    WORDING,
+)
 from weighbridge.providers.protocol import Failure, HttpResponse, TransportFault
 from weighbridge.providers.refusals import (
     Refusal,
@@ -53,15 +62,18 @@ def classify_error(status: int, headers: Mapping[str, str], body: Json) -> Failu
             status, place = inner, f" inside a {status}"
     kind, refused = _kind(status, error)
     codes = [code for code in error.codes if code in SHOWN][:_SHOWN_CODES]
+    is_path = kind is FailureKind.MODEL_GONE and _is_path(status, error)
     unknown = ["no known error"] if kind is FailureKind.UNKNOWN else []
+    nothing = ["nothing at this path"] if is_path else []
     return Failure(
         kind=kind,
-        detail=", ".join([f"status {status}{place}", *codes, *unknown]),
+        detail=", ".join([f"status {status}{place}", *codes, *unknown, *nothing]),
         status=status,
         wait_s=wait_s(headers, body, status=status),
         retry=should_retry(headers),
         parameter=refused.feature.value if refused and refused.feature else None,
         is_schema=refused is not None and refused.is_schema,
+        is_path=is_path,
         limit=refused.limit if refused else None,
     )
 
@@ -87,7 +99,17 @@ def _behind_a_page(failure: Failure) -> Failure:
         status=failure.status,
         wait_s=failure.wait_s,
         retry=failure.retry,
+        is_path=failure.is_path,
     )
+
+
+def _is_path(status: int, error: ErrorBody) -> bool:
+    """Whether a 404 is about the address: servers without the model say so, others say nothing."""
+    if any(NO_PATH.search(reason) for reason in error.reasons):
+        return True
+    if status not in (404, 410) or CODES[FailureKind.MODEL_GONE].intersection(error.codes):
+        return False
+    return not any(MODEL_NAMED.search(text) for text in (*error.reasons, error.place))
 
 
 def _status_inside(error: ErrorBody) -> int | None:

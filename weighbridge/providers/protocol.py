@@ -71,6 +71,7 @@ class Failure:
         is_schema: a capability failure is about this one schema, and not about schemas at all;
             an invalid answer breaks what the wire schema itself would have enforced.
         is_unsent: no model can have read the request: there was no connection.
+        is_path: nothing seems to be where the request went; of the model nothing is said.
         limit: the largest value that the parameter takes, where the refusal names it.
         prompt_tokens: usage of an answer that was paid for and not accepted.
         completion_tokens: the same.
@@ -84,6 +85,7 @@ class Failure:
     parameter: str | None = None
     is_schema: bool = False
     is_unsent: bool = False
+    is_path: bool = False
     limit: float | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
