@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from datetime import datetime
+from typing import Any
 
 from sqlalchemy import Connection, Row, Update, delete, func, insert, select, update
 
@@ -15,9 +15,8 @@ from weighbridge.review.certificate import Certificate, Tested
 from weighbridge.review.joint_risk import JointGuarantee
 from weighbridge.review.labelled import Sample
 from weighbridge.review.monitor import Proof, Standing, Watch, standing, watch
+from weighbridge.review.rows import microseconds, moment
 from weighbridge.store.guarantee_tables import calibrator_table, certificate_table
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +129,7 @@ def keep_certificate(
             tested_json=tested,
             to_position=to_position,
             made_at=now,
-            expires_at=to_us(proof.expires_at),
+            expires_at=microseconds(proof.expires_at),
         )
         .returning(certificate_table.c.id)
     ).one()
@@ -140,7 +139,7 @@ def keep_certificate(
         proof=proof,
         confidence=confidence,
         to_position=to_position,
-        made_at=from_us(now),
+        made_at=moment(now),
     )
 
 
@@ -190,17 +189,6 @@ def keep_calibrators(
         connection.execute(insert(calibrator_table), rows)
 
 
-def to_us(moment: datetime) -> int:
-    """Microseconds since 1970."""
-    return (moment - _EPOCH) // timedelta(microseconds=1)
-
-
-def from_us(us: int) -> datetime:
-    """The moment, in UTC."""
-    # Not fromtimestamp: a float of seconds does not hold every microsecond.
-    return _EPOCH + timedelta(microseconds=us)
-
-
 def _kept(row: Row[Any], key: CalibrationKey) -> Kept:
     return Kept(
         id=row.id,
@@ -208,10 +196,10 @@ def _kept(row: Row[Any], key: CalibrationKey) -> Kept:
         proof=_proof(row, key),
         confidence=row.confidence,
         to_position=row.to_position,
-        made_at=from_us(row.made_at),
-        alarmed_at=None if row.alarmed_at is None else from_us(row.alarmed_at),
+        made_at=moment(row.made_at),
+        alarmed_at=None if row.alarmed_at is None else moment(row.alarmed_at),
         alarm_position=row.alarm_position,
-        revoked_at=None if row.revoked_at is None else from_us(row.revoked_at),
+        revoked_at=None if row.revoked_at is None else moment(row.revoked_at),
     )
 
 
@@ -222,7 +210,7 @@ def _proof(row: Row[Any], key: CalibrationKey) -> Proof:
             alpha=row.alpha,
             threshold=row.threshold,
             num_labels=row.num_labels,
-            expires_at=from_us(row.expires_at),
+            expires_at=moment(row.expires_at),
             **row.tested_json[0],
         )
     return Certificate(
@@ -233,7 +221,7 @@ def _proof(row: Row[Any], key: CalibrationKey) -> Proof:
         coverage=row.coverage,
         num_labels=row.num_labels,
         tested=tuple(Tested(**test) for test in row.tested_json),
-        expires_at=from_us(row.expires_at),
+        expires_at=moment(row.expires_at),
     )
 
 

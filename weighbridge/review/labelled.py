@@ -9,9 +9,9 @@ out would make the sample one of the easy tickets, and void what is proved from 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Connection, Row, Select, case, func, select
 
@@ -25,12 +25,15 @@ from weighbridge.store.decision_tables import (
 from weighbridge.store.guarantee_tables import AUDITED
 from weighbridge.store.queue_tables import event_table, item_table, verdict_table
 
+_MAX_VALUES: Final = 10_000  # in one statement; SQLite allows 32,766
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
     """One judged audit.
 
     Args:
+        task: name of the task.
         position: grows with the time of judging, whatever clocks do.
         confidence: before any calibration, 0 to 1.
         passed: whether the answer would have been accepted.
@@ -40,6 +43,7 @@ class Audit:
         is_sighted: whether they saw it.
     """
 
+    task: str
     position: int
     confidence: float
     passed: bool
@@ -99,10 +103,7 @@ def known_keys(connection: Connection) -> dict[int, CalibrationKey]:
 
 
 def read_samples(
-    connection: Connection,
-    keys: Mapping[int, CalibrationKey],
-    *,
-    after: int = 0,
+    connection: Connection, keys: Mapping[int, CalibrationKey], *, after: int = 0
 ) -> dict[int, Sample]:
     """The audits of some keys, by the keys' ids.
 
@@ -113,11 +114,13 @@ def read_samples(
     """
     judged: defaultdict[int, list[Audit]] = defaultdict(list)
     num_open: defaultdict[int, int] = defaultdict(int)
-    for row in connection.execute(_audits(keys, after)):
-        if row.state not in ("done", "cancelled"):
-            num_open[row.key_id] += 1
-        elif row.position is not None and row.position > after:
-            judged[row.key_id].append(_audit(row))
+    for item, weighing in _audited(connection, after):
+        if weighing.key_id not in keys:
+            continue
+        if item.state not in ("done", "cancelled"):
+            num_open[weighing.key_id] += 1
+        elif item.position is not None and item.position > after:
+            judged[weighing.key_id].append(_audit(item, weighing))
     return {
         key_id: Sample(
             key=key,
@@ -129,16 +132,32 @@ def read_samples(
     }
 
 
-def read_traffic(connection: Connection, key_id: int, *, at_most: int = 20_000) -> list[float]:
-    """Confidences of the latest answers of a key, audited or not, the newest first."""
-    weighing = weighing_table.c
-    statement = (
-        select(weighing.confidence)
-        .where(weighing.key_id == key_id)
-        .order_by(weighing.decision_id.desc())
-        .limit(at_most)
-    )
-    return [*connection.scalars(statement)]
+def read_traffic(
+    connection: Connection,
+    key_id: int,
+    *,
+    at_most: int,
+    since: int | None = None,
+    until: int | None = None,
+) -> list[float]:
+    """Confidences of the latest answers of a key, audited or not, the newest first.
+
+    Args:
+        connection: inside a transaction.
+        key_id: of the key.
+        at_most: so many.
+        since: only of decisions made then or later; microseconds since 1970.
+        until: only of earlier decisions.
+    """
+    weighing, decision = weighing_table.c, decision_table.c
+    statement = select(weighing.confidence).where(weighing.key_id == key_id)
+    if since is not None or until is not None:
+        statement = statement.join(decision_table, decision.id == weighing.decision_id)
+    if since is not None:
+        statement = statement.where(decision.at >= since)
+    if until is not None:
+        statement = statement.where(decision.at < until)
+    return [*connection.scalars(statement.order_by(weighing.decision_id.desc()).limit(at_most))]
 
 
 def newest_position(connection: Connection) -> int:
@@ -146,64 +165,67 @@ def newest_position(connection: Connection) -> int:
     return connection.scalar(select(func.max(item_table.c.settled_no))) or 0
 
 
-def _audits(key_ids: Collection[int], after: int) -> Select[*tuple[Any, ...]]:
-    """One row for each audited answer of the keys that is open, or was judged later."""
-    item, weighing = item_table.c, weighing_table.c
-    # What a ticket that came again was weighed at belongs to the decision that made the item.
-    first = (
-        select(func.min(decision_table.c.id))
-        .where(decision_table.c.item_id == item.id)
-        .correlate(item_table)
-        .scalar_subquery()
+def _audited(connection: Connection, after: int) -> Iterator[tuple[Row[Any], Row[Any]]]:
+    """Each audited answer as its item and its weighing; those that were judged earlier left out.
+
+    In two steps, for left to itself SQLite would go through all that was ever weighed.
+    """
+    item = item_table.c
+    statement = _audit_items()
+    found = {
+        row.id: row
+        for condition in (item.settled_no > after, item.settled_no.is_(None))
+        for row in connection.execute(statement.where(condition))
+    }
+    weighing = (
+        # An item has one decision: a ticket that comes again unchanged makes no other.
+        select(decision_table.c.item_id, weighing_table).join(
+            weighing_table, weighing_table.c.decision_id == decision_table.c.id
+        )
     )
+    ids = [*found]
+    for start in range(0, len(ids), _MAX_VALUES):
+        some = decision_table.c.item_id.in_(ids[start : start + _MAX_VALUES])
+        for row in connection.execute(weighing.where(some)):
+            yield found[row.item_id], row
+
+
+def _audit_items() -> Select[*tuple[Any, ...]]:
+    item, verdict, event = item_table.c, verdict_table.c, event_table.c
     was_shown = (
-        select(func.max(case((verdict_table.c.was_shown, 1), else_=0)))
-        .where(verdict_table.c.item_id == item.id)
-        .correlate(item_table)
+        select(func.max(case((verdict.was_shown, 1), else_=0)))
+        .where(verdict.item_id == item.id)
         .scalar_subquery()
     )
     # Not of what the machine itself put aside because the ticket had changed: another item speaks
     # for the ticket then, drawn as well, since the coin goes by the ticket's id.
     cancelled_no = (
-        select(func.max(event_table.c.id))
-        .where(event_table.c.item_id == item.id, event_table.c.kind == "cancelled")
-        .correlate(item_table)
+        select(func.max(event.id))
+        .where(event.item_id == item.id, event.kind == "cancelled")
         .scalar_subquery()
     )
-    return (
-        select(
-            weighing.key_id,
-            weighing.field,
-            weighing.confidence,
-            weighing.passed,
-            weighing.value_label,
-            item.state,
-            case((item.state == "cancelled", cancelled_no), else_=item.settled_no).label(
-                "position"
-            ),
-            item.resolution_json,
-            item.resolved_kind,
-            was_shown.label("was_shown"),
-        )
-        .join(weighing_table, weighing.decision_id == first)
-        .where(
-            AUDITED,
-            (item.settled_no > after) | item.settled_no.is_(None),
-            weighing.key_id.in_(key_ids),
-        )
-    )
+    return select(
+        item.id,
+        item.task,
+        item.state,
+        func.coalesce(item.settled_no, cancelled_no).label("position"),
+        item.resolution_json,
+        item.resolved_kind,
+        was_shown.label("was_shown"),
+    ).where(AUDITED)
 
 
-def _audit(row: Row[Any]) -> Audit:
-    answers = row.resolution_json if row.resolved_kind == "answer" else {}
-    person = label(answers[row.field]) if row.field in answers else None
-    is_sighted = bool(row.was_shown)
+def _audit(item: Row[Any], weighing: Row[Any]) -> Audit:
+    answers = item.resolution_json if item.resolved_kind == "answer" else {}
+    person = label(answers[weighing.field]) if weighing.field in answers else None
+    is_sighted = bool(item.was_shown)
     return Audit(
-        position=row.position,
-        confidence=row.confidence,
-        passed=bool(row.passed),
-        machine=row.value_label,
+        task=item.task,
+        position=item.position,
+        confidence=weighing.confidence,
+        passed=bool(weighing.passed),
+        machine=weighing.value_label,
         person=person,
-        is_correct=person == row.value_label and not is_sighted,
+        is_correct=person == weighing.value_label and not is_sighted,
         is_sighted=is_sighted,
     )

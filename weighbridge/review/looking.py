@@ -29,9 +29,10 @@ from weighbridge.review.certificate import (
 )
 from weighbridge.review.checks import check_open_share
 from weighbridge.review.joint_risk import JointGuarantee, allowed_errors, control_joint_risk
-from weighbridge.review.kept import Kept, from_us, keep_certificate
+from weighbridge.review.kept import Kept, keep_certificate
 from weighbridge.review.labelled import Sample, read_samples, read_traffic
 from weighbridge.review.labels import NotYet
+from weighbridge.review.rows import moment
 from weighbridge.store.decision_tables import decision_table, weighing_table
 from weighbridge.store.dialect import now_us
 from weighbridge.store.guarantee_tables import certificate_table, look_table
@@ -141,7 +142,12 @@ class Ground:
 
 
 def read_ground(
-    connection: Connection, key: CalibrationKey, key_id: int, *, audit_rate: float
+    connection: Connection,
+    key: CalibrationKey,
+    key_id: int,
+    *,
+    audit_rate: float,
+    num_traffic: int = 20_000,
 ) -> Ground:
     """What is known of a key.
 
@@ -150,6 +156,7 @@ def read_ground(
         key: whose answers.
         key_id: its id.
         audit_rate: of the coin.
+        num_traffic: how many of its latest answers to look at.
     """
     now = now_us(connection)
     from_position = (
@@ -164,7 +171,7 @@ def read_ground(
     return Ground(
         sample=sample,
         from_position=from_position,
-        traffic=read_traffic(connection, key_id),
+        traffic=read_traffic(connection, key_id, at_most=num_traffic),
         tickets_per_day=_tickets_per_day(connection, key_id, now),
         audit_rate=audit_rate,
         now=now,
@@ -221,7 +228,7 @@ def look(connection: Connection, ground: Ground, wanted: Wanted) -> Look:
     if seen.result is not None:
         return seen
     sample, labels = ground.sample, ground.sample.labels
-    expires_at = from_us(ground.now) + wanted.validity
+    expires_at = moment(ground.now) + wanted.validity
     proof: Certificate | JointGuarantee | NotYet
     if seen.delta is None:
         proof = control_joint_risk(labels, alpha=wanted.risk, key=sample.key, expires_at=expires_at)

@@ -25,9 +25,9 @@ from weighbridge.review.kept import (
     alarm,
     kept_calibrators,
     newest_certificates,
-    to_us,
 )
 from weighbridge.review.labelled import known_keys, newest_position, read_samples
+from weighbridge.review.rows import microseconds
 from weighbridge.store.database import Database
 from weighbridge.store.exchanger import Exchanger
 
@@ -121,7 +121,7 @@ class Rulings:
         if alarmed:
             with self._database.writing() as connection:
                 for kept in alarmed:
-                    connection.execute(alarm(kept.id, now=to_us(now), position=newest))
+                    connection.execute(alarm(kept.id, now=microseconds(now), position=newest))
                 certificates = newest_certificates(connection, keys)
         known = {}
         for key_id in certificates.keys() | calibrators.keys():

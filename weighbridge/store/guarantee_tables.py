@@ -25,13 +25,16 @@ from sqlalchemy import (
 )
 
 from weighbridge.store.columns import Counter, metadata
-from weighbridge.store.queue_tables import item_table
+from weighbridge.store.queue_tables import item_table, verdict_table
 
 # A partial index is used only for a query that repeats its condition in the same words.
 AUDITED: Final = text("is_audit")
 
-# Two of a hundred items: without it every statistic would read the texts of all of them.
+# For statistics, which would read the texts of all items to find two of a hundred.
 Index("ix_item_audit", item_table.c.settled_no, sqlite_where=AUDITED, postgresql_where=AUDITED)
+DUE: Final = text("due_at IS NOT NULL")
+Index("ix_item_due", item_table.c.due_at, sqlite_where=DUE, postgresql_where=DUE)
+Index("ix_verdict_submitted_at", verdict_table.c.submitted_at)
 
 secret_table = Table(
     "secret",

@@ -12,7 +12,7 @@ _COUNTER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
 def upgrade() -> None:
-    """Create the four tables, and an index of the audits."""
+    """Create the four tables, and indexes for statistics."""
     op.create_table(
         "secret",
         sa.Column("name", sa.Text(), nullable=False),
@@ -90,10 +90,20 @@ def upgrade() -> None:
         sqlite_where=sa.text("is_audit"),
         postgresql_where=sa.text("is_audit"),
     )
+    op.create_index(
+        "ix_item_due",
+        "item",
+        ["due_at"],
+        sqlite_where=sa.text("due_at IS NOT NULL"),
+        postgresql_where=sa.text("due_at IS NOT NULL"),
+    )
+    op.create_index("ix_verdict_submitted_at", "verdict", ["submitted_at"])
 
 
 def downgrade() -> None:
     """Remove the four tables; a later upgrade draws another secret, and so other tickets."""
+    op.drop_index("ix_verdict_submitted_at", table_name="verdict")
+    op.drop_index("ix_item_due", table_name="item")
     op.drop_index("ix_item_audit", table_name="item")
     op.drop_table("look")
     op.drop_table("certificate")
