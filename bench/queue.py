@@ -58,14 +58,17 @@ def main() -> None:
     made.add_argument("--claims", type=int, default=2000, help="of each process (default 2000)")
     made.add_argument("--only", choices=("sqlite", "postgresql"), help="one kind of database")
     options = made.parse_args()
+    needed = WARM_UP + CALLS + PASSED_OVER + options.processes * options.claims
+    if options.items < needed:
+        made.error(f"--items must be {needed} at least, or the last claims find nothing")
     result: dict[str, Any] = {}
     for kind in ("sqlite", "postgresql") if options.only is None else (options.only,):
         try:
             with _database(kind) as url:
                 result[kind] = _measure(url, options)
+            _show(kind, result[kind])  # at once: the next one takes minutes
         except NotInstalled as missing:
             print(f"left out: {kind}, which needs {missing}", file=sys.stderr)
-    _show(result)
     finish(result, as_json=options.json)
     races = [measured["race"] for measured in result.values()]
     if any(race["errors"] or race["distinct"] < race["claims"] for race in races):
@@ -274,28 +277,26 @@ def _entry(name: str) -> ReviewEntry:
     )
 
 
-def _show(result: dict[str, Any]) -> None:
+def _show(kind: str, result: dict[str, Any]) -> None:
     def both(said: dict[str, float]) -> str:
         return f"{said['p50']:.2f}, {said['p99']:.2f} ms"
 
-    rows = {
-        "items that wait": lambda one: f"{one['items']:,} (filled in {one['fill_s']:.0f} s)",
-        "claim: median, 99th percentile (goal 10 ms)": lambda one: both(one["claim_ms"]),
-        f"claim past {PASSED_OVER} skipped ones": lambda one: both(one["passing_over_ms"]),
-        "answer": lambda one: both(one["answer_ms"]),
-        "enqueue": lambda one: both(one["enqueue_ms"]),
-        "claim in the race": lambda one: both(one["race"]["claim_ms"]),
-        "the race": lambda one: (
-            f"{one['race']['processes']} processes, {one['race']['distinct']} different items for"
-            f" {one['race']['claims']} claims, {len(one['race']['errors'])} errors,"
-            f" {one['race']['per_s']:.0f} claims a second"
-        ),
-    }
+    race = result["race"]
     show(
-        "the review queue",
-        ("what", *(f"{kind} {one['version']}" for kind, one in result.items())),
-        [(what, *(say(one) for one in result.values())) for what, say in rows.items()],
-    )
+        f"the review queue on {kind} {result['version']}",
+        ("what", "value"),
+        [
+            ("items that wait", f"{result['items']:,}, filled in {result['fill_s']:.0f} s"),
+            ("claim: median, 99th percentile (goal 10 ms)", both(result["claim_ms"])),
+            (f"claim past {PASSED_OVER} skipped ones", both(result["passing_over_ms"])),
+            ("answer", both(result["answer_ms"])),
+            ("enqueue", both(result["enqueue_ms"])),
+            ("claim in the race", both(race["claim_ms"])),
+            ("the race", f"{race['processes']} processes, {race['distinct']} different items for"
+             f" {race['claims']} claims, {len(race['errors'])} errors,"
+             f" {race['per_s']:.0f} claims a second"),
+        ],
+    )  # fmt: skip
 
 
 if __name__ == "__main__":
