@@ -116,7 +116,9 @@ def scrub(engine: Engine, patience_s: float, *, rewrite: bool) -> None:
             if not is_busy:
                 return
             if time.monotonic() > give_up_at:
-                raise sqlite3.OperationalError("somebody else still reads an older state")
+                error = sqlite3.OperationalError("somebody still reads an older state")
+                error.sqlite_errorname = "SQLITE_BUSY"  # as if SQLite itself had said so
+                raise error
             time.sleep(0.01)
 
 
