@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from weighbridge.providers.protocol import Provider
     from weighbridge.review.audit import AuditCoin
     from weighbridge.review.guarantees import Guarantees
+    from weighbridge.review.learning_versions import LearnedVersions, UsedVersions
     from weighbridge.review.queue import ReviewQueue
     from weighbridge.review.rulings import Rulings
     from weighbridge.router.admission import Admission
@@ -102,6 +103,19 @@ def open_guarantees(settings: Settings) -> Iterator[Guarantees]:
 
 
 @contextmanager
+def open_learned(settings: Settings) -> Iterator[tuple[Database, LearnedVersions]]:
+    """The database, and what was learned from the verdicts in it.
+
+    Raises:
+        QueueUnavailable: the database cannot be opened.
+    """
+    from weighbridge.review.learning_versions import LearnedVersions
+
+    with closing(open_database(settings)) as database:
+        yield database, LearnedVersions(database)
+
+
+@contextmanager
 def open_ledger(settings: Settings) -> Iterator[CapabilityLedger]:
     """What was probed and learned of endpoints, written down when the block ends.
 
@@ -163,7 +177,10 @@ def build_router(settings: Settings) -> Router:
     with ExitStack() as on_error:
         database = on_error.enter_context(closing(open_database(settings)))
         ledger = on_error.enter_context(closing(CapabilityLedger(database)))
-        providers = _build_providers(settings, ledger)
+        learned = _build_learned(settings, database)
+        if learned is not None:
+            on_error.callback(learned.close)
+        providers = _build_providers(settings, ledger, learned)
         rulings = on_error.enter_context(closing(Rulings(database)))
         router = Router(
             providers,
@@ -174,7 +191,7 @@ def build_router(settings: Settings) -> Router:
             redact=build_redactor(settings),
             admission=_build_admission(settings, database),
             cooldowns=_build_cooldowns(settings, database),
-            cache=_build_cache(settings, database, providers, gate, policy, rulings),
+            cache=_build_cache(settings, database, providers, gate, policy, rulings, learned),
             task=build_task(settings),
             gate=gate,
             policy=policy,
@@ -261,6 +278,7 @@ def _build_cache(
     gate: Gate,
     policy: Policy,
     rulings: Rulings,
+    learned: UsedVersions | None,
 ) -> DecisionCache | None:
     chosen = settings.decision_cache
     if not chosen.enabled:
@@ -279,11 +297,23 @@ def _build_cache(
         gate=gate,
         policy=policy,
         rulings=rulings,
+        learned=learned,
         settings=hashlib.sha256(asked.encode()).hexdigest(),
     )
 
 
-def _build_providers(settings: Settings, ledger: Ledger) -> list[Provider]:
+def _build_learned(settings: Settings, database: Database) -> UsedVersions | None:
+    """What verdicts taught; None where no local engine could use it."""
+    if all(isinstance(chosen, RemoteSettings) for chosen in settings.asked):
+        return None
+    from weighbridge.review.learning_versions import UsedVersions
+
+    return UsedVersions(database)
+
+
+def _build_providers(
+    settings: Settings, ledger: Ledger, learned: UsedVersions | None
+) -> list[Provider]:
     """All providers; those whose key is missing stand in for themselves with the reason.
 
     Raises:
@@ -296,7 +326,7 @@ def _build_providers(settings: Settings, ledger: Ledger) -> list[Provider]:
     missing: KeyMissing | None = None
     for chosen in settings.asked:
         try:
-            providers.append(build_provider(chosen, ledger))
+            providers.append(build_provider(chosen, ledger, learned))
         except KeyMissing as error:
             missing = error
             providers.append(

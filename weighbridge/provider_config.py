@@ -14,6 +14,7 @@ from weighbridge.settings import LocalSettings, RemoteSettings
 if TYPE_CHECKING:
     from weighbridge.capability import Ledger
     from weighbridge.providers.http import HttpProvider
+    from weighbridge.providers.local import LearnedSource
     from weighbridge.providers.prices import Price
     from weighbridge.providers.profiles import Profile
     from weighbridge.providers.protocol import Provider
@@ -54,12 +55,15 @@ def _secret(value: str, where: str, key: str) -> SecretStr:
     return SecretStr(value)
 
 
-def build_provider(chosen: RemoteSettings | LocalSettings, ledger: Ledger) -> Provider:
+def build_provider(
+    chosen: RemoteSettings | LocalSettings, ledger: Ledger, learned: LearnedSource | None = None
+) -> Provider:
     """One provider; the local engine is loaded later, with the first ticket.
 
     Args:
         chosen: the configured provider.
         ledger: what was probed and learned of endpoints.
+        learned: what verdicts taught the local engine.
 
     Raises:
         ConfigError: its key is missing, or nothing says where and what it is.
@@ -76,6 +80,7 @@ def build_provider(chosen: RemoteSettings | LocalSettings, ledger: Ledger) -> Pr
             max_ticket_tokens=chosen.max_ticket_tokens,
             timeout_s=chosen.timeout,
             reserve_s=chosen.reserve,
+            learned=learned,
         )
     return _build_remote(chosen, ledger)
 

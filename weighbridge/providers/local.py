@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import json
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import httpx
 
 from weighbridge.decision import FailureKind, FieldEvidence, Json, Reason, label
-from weighbridge.errors import EngineError, ExtraMissing, SchemaRefused
+from weighbridge.errors import EngineError, ExtraMissing, LearnedUnfit, SchemaRefused
 from weighbridge.local_engine import language
 from weighbridge.local_engine.catalogue import locate
 from weighbridge.providers.protocol import Approach, Failure, Inquiry, Reply, Weighed
@@ -22,12 +23,28 @@ from weighbridge.schemas.ticket import Ticket
 
 if TYPE_CHECKING:
     from weighbridge.local_engine.engine import Engine
+    from weighbridge.local_engine.learned.head import Head
     from weighbridge.local_engine.models.convert import Precision
     from weighbridge.local_engine.tickets import Weighed as WeighedTicket
     from weighbridge.local_engine.weighing import FieldSpec, FieldWeights
 
 _WORTH_A_NOTE = 0.0005  # of the posterior
 _PACKAGES = ("torch", "safetensors", "tokenizers", "gguf", "numpy", "jinja2", "py3langid")
+
+
+class LearnedSource(Protocol):
+    """Where what people taught the engine comes from."""
+
+    def used(self, task: str) -> Mapping[str, tuple[int, bytes]]:
+        """Version and artefact that count now, by field of a task.
+
+        It is asked for every ticket, and gives the same object for as long as nothing changes.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of what it holds; harmless when repeated."""
+        ...
 
 
 class LocalProvider:
@@ -45,6 +62,7 @@ class LocalProvider:
         max_ticket_tokens: longer tickets are cut in the middle.
         timeout_s: limit of one ticket, the first one's loading included.
         reserve_s: time that providers before this one leave over for it.
+        learned: what verdicts taught; None: nothing.
     """
 
     is_remote = False
@@ -60,6 +78,7 @@ class LocalProvider:
         max_ticket_tokens: int = 1024,
         timeout_s: float = 60.0,
         reserve_s: float = 8.0,
+        learned: LearnedSource | None = None,
     ) -> None:
         self.name, self.model = name, model
         self.timeout_s, self.reserve_s = timeout_s, reserve_s
@@ -68,6 +87,8 @@ class LocalProvider:
         self._max_ticket_tokens = max_ticket_tokens
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="weighbridge-local")
         self._engine: Engine | None = None
+        self._learned = learned
+        self._heads: dict[str, _Heads] = {}
 
     def check(self) -> None:
         """See whether the engine could load, without loading it.
@@ -155,8 +176,38 @@ class LocalProvider:
     def close(self) -> None:
         """Let the thread go; a later ticket would fail."""
         self._worker.shutdown(wait=False, cancel_futures=True)
+        if self._learned is not None:
+            self._learned.close()
 
     def _weigh(self, task: Task, ticket: Ticket) -> Reply:
+        engine = self._loaded()
+        assert task.language is not None  # plan() has refused everything else
+        heads = self._heads_for(task, engine)
+        prompt = task.prompt(ticket)
+        weighed = engine.weigh(
+            prompt.system,
+            prompt.user,
+            task.language,
+            [field_spec(field) for field in task.fields],
+            {
+                field.path: heads.by_field[field.name]
+                for field in task.fields
+                if field.name in heads.by_field
+            },
+        )
+        notes = _notes(weighed)
+        return Reply(
+            text=json.dumps(weighed.weights.value, ensure_ascii=False),
+            finish_reason="stop",
+            model=self.model + heads.suffix,
+            evidence={
+                field.name: _evidence(weights, field, (*notes, *heads.notes.get(field.name, ())))
+                for field, weights in zip(task.fields, weighed.weights.fields, strict=True)
+            },
+            concerns=(Reason.LANGUAGE,) if weighed.is_foreign else (),
+        )
+
+    def _loaded(self) -> Engine:
         if self._engine is None:
             self.check()
             if self._prior is not None:
@@ -170,24 +221,52 @@ class LocalProvider:
                 threads=self._threads,
                 max_ticket_tokens=self._max_ticket_tokens,
             )
-        assert task.language is not None  # plan() has refused everything else
-        prompt = task.prompt(ticket)
-        weighed = self._engine.weigh(
-            prompt.system, prompt.user, task.language, [_spec(field) for field in task.fields]
-        )
-        return Reply(
-            text=json.dumps(weighed.weights.value, ensure_ascii=False),
-            finish_reason="stop",
-            model=self.model,
-            evidence={
-                field.name: _evidence(weights, field, _notes(weighed))
-                for field, weights in zip(task.fields, weighed.weights.fields, strict=True)
-            },
-            concerns=(Reason.LANGUAGE,) if weighed.is_foreign else (),
-        )
+        return self._engine
+
+    def _heads_for(self, task: Task, engine: Engine) -> _Heads:
+        """What counts for the task now; read anew only when another version does."""
+        used = {} if self._learned is None else self._learned.used(task.name)
+        known = self._heads.get(task.name)
+        if known is None or known.used is not used:
+            known = self._heads[task.name] = _read_heads(used, engine)
+        return known
 
 
-def _spec(field: JudgedField) -> FieldSpec:
+class _Heads(NamedTuple):
+    """The heads of a task.
+
+    Args:
+        used: what they were read from.
+        by_field: those that fit.
+        notes: about those that do not, by field.
+        suffix: of the model's name. What is calibrated for one version holds for no other.
+    """
+
+    used: Mapping[str, tuple[int, bytes]]
+    by_field: Mapping[str, Head]
+    notes: Mapping[str, tuple[str, ...]]
+    suffix: str
+
+
+def _read_heads(used: Mapping[str, tuple[int, bytes]], engine: Engine) -> _Heads:
+    if not used or engine.models is None:
+        return _Heads(used, {}, {}, "")
+    from weighbridge.local_engine.learned.artefact import unpack
+
+    heads, notes, versions = {}, {}, []
+    for field, (version, artefact) in sorted(used.items()):
+        try:
+            heads[field] = unpack(artefact, engine.models)
+            versions.append(version)
+        except LearnedUnfit as error:
+            # The label prior is still there: a ticket is weighed without what was learned.
+            notes[field] = (f"learned_unused: version {version}: {error.problem}",)
+    suffix = "+learned." + ".".join(str(version) for version in versions) if versions else ""
+    return _Heads(used, heads, notes, suffix)
+
+
+def field_spec(field: JudgedField) -> FieldSpec:
+    """A judged field as the engine weighs it."""
     from weighbridge.local_engine.prior import LabelText
     from weighbridge.local_engine.weighing import FieldSpec
 

@@ -9,20 +9,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from dataclasses import field as field_of
 from datetime import datetime
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, Row, Select, func, select
 
 from weighbridge.decision import Json
 from weighbridge.errors import LearnedUnknown, QueueUnavailable
 from weighbridge.review.rows import moment
 from weighbridge.store.database import Database
 from weighbridge.store.dialect import lock, now_us
+from weighbridge.store.exchanger import Exchanger
 from weighbridge.store.learned_tables import learned_table, learned_use_table
 
 PAUSE_S: Final = 3.0  # between two looks at the database
 
 _learned, _use = learned_table.c, learned_use_table.c
+_NONE: Final[Mapping[str, tuple[int, bytes]]] = MappingProxyType({})
 _ABOUT = [column for column in _learned if column.name != "artefact"]
 
 
@@ -129,7 +132,7 @@ class LearnedVersions:
     def all(self, task: str) -> list[Version]:
         """Those of a task, the newest first."""
         with self._database.reading() as connection:
-            used = set(_used(connection, task).values())
+            used = set(connection.scalars(_numbers()))
             newest_first = (
                 select(*_ABOUT).where(_learned.task == task).order_by(_learned.version.desc())
             )
@@ -138,16 +141,10 @@ class LearnedVersions:
                 for row in connection.execute(newest_first)
             ]
 
-    def used(self, task: str) -> dict[str, tuple[int, bytes]]:
+    def used(self, task: str) -> Mapping[str, tuple[int, bytes]]:
         """Number and artefact of the versions that count now, by field."""
         with self._database.reading() as connection:
-            numbers = _used(connection, task)
-            rows = connection.execute(
-                select(_learned.version, _learned.field, _learned.artefact).where(
-                    _learned.version.in_(numbers.values())
-                )
-            )
-            return {row.field: (row.version, row.artefact) for row in rows}
+            return _artefacts(connection).get(task, _NONE)
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
@@ -159,14 +156,13 @@ class LearnedVersions:
 
 
 class UsedVersions:
-    """The versions that count now, looked up so cheaply that every ticket may ask.
+    """The versions that count now, answered from memory for every ticket.
 
-    Every few seconds one short query tells whether anybody has learned or gone back. While the
-    database cannot be reached, what is known stays. Any thread may ask; it must not be that of an
-    event loop.
+    A thread of its own looks every few seconds whether anybody has learned or gone back, so a
+    ticket waits for nothing. While the database cannot be reached, what is known stays.
 
     Args:
-        database: see `LearnedVersions`.
+        database: must not be closed before this, which leaves it open.
         monotonic: seconds.
     """
 
@@ -174,42 +170,73 @@ class UsedVersions:
         self, database: Database, *, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self._database, self._monotonic = database, monotonic
-        self._versions = LearnedVersions(database)
         self._lock = threading.Lock()
-        self._asked_at = -float("inf")
-        self._newest_use: int | None = None
-        self._known: dict[str, Mapping[str, tuple[int, bytes]]] = {}
+        self._asked_at = monotonic()
+        self._known = _Known(None, {})
+        self._exchanger = Exchanger(self._exchange, self._lock, "learned versions")
+        self._exchange()
 
     def used(self, task: str) -> Mapping[str, tuple[int, bytes]]:
         """Number and artefact, by field; the same object for as long as nothing changes."""
+        return self._now().by_task.get(task, _NONE)
+
+    @property
+    def mark(self) -> str:
+        """Another one whenever another version of anything counts; the same everywhere."""
+        newest = self._now().newest_use
+        return "" if newest is None else str(newest)
+
+    def close(self) -> None:
+        """Stop looking; harmless when repeated."""
+        self._exchanger.close()
+
+    def _now(self) -> _Known:
         with self._lock:
-            try:
-                self._look()
-                if task not in self._known:
-                    self._known[task] = self._versions.used(task)
-            except QueueUnavailable:
-                return self._known.get(task, {})
-            return self._known[task]
+            now = self._monotonic()
+            if now - self._asked_at >= PAUSE_S:
+                self._asked_at = now
+                self._exchanger.ask()
+            return self._known
 
-    def _look(self) -> None:
-        now = self._monotonic()
-        if now - self._asked_at < PAUSE_S:
+    def _exchange(self) -> None:
+        with self._lock:
+            self._exchanger.begun()
+            before = self._known
+        try:
+            with self._database.reading() as connection:
+                newest = connection.scalar(select(func.max(_use.id)))
+                if newest == before.newest_use:
+                    return
+                found = _Known(newest, _artefacts(connection))
+        except QueueUnavailable as error:
+            self._exchanger.failed(error)
             return
-        self._asked_at = now
-        with self._database.reading() as connection:
-            newest = connection.scalar(select(func.max(_use.id)))
-        if newest != self._newest_use:
-            self._newest_use = newest
-            self._known = {}
+        with self._lock:
+            self._known = found
 
 
-def _used(connection: Connection, task: str) -> dict[str, int]:
-    """The number that counts now, by field."""
-    newest = select(func.max(_use.id)).where(_use.task == task).group_by(_use.field)
-    rows = connection.execute(
-        select(_use.field, _use.version).where(_use.id.in_(newest), _use.version.is_not(None))
-    )
-    return {row.field: row.version for row in rows}
+class _Known(NamedTuple):
+    """What the database held: its newest use, and what counts by task and field."""
+
+    newest_use: int | None
+    by_task: Mapping[str, Mapping[str, tuple[int, bytes]]]
+
+
+def _artefacts(connection: Connection) -> dict[str, dict[str, tuple[int, bytes]]]:
+    found: dict[str, dict[str, tuple[int, bytes]]] = {}
+    for row in connection.execute(
+        select(_learned.task, _learned.field, _learned.version, _learned.artefact).where(
+            _learned.version.in_(_numbers())
+        )
+    ):
+        found.setdefault(row.task, {})[row.field] = (row.version, row.artefact)
+    return found
+
+
+def _numbers() -> Select[tuple[int]]:
+    """The numbers that count now."""
+    newest = select(func.max(_use.id)).group_by(_use.task, _use.field)
+    return select(_use.version).where(_use.id.in_(newest), _use.version.is_not(None))
 
 
 def _use_from_now(

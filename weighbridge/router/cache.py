@@ -105,6 +105,15 @@ class Recalled(NamedTuple):
     value: Json
 
 
+class Learned(Protocol):
+    """What verdicts taught the local engine; answers from memory."""
+
+    @property
+    def mark(self) -> str:
+        """Another one whenever something else counts."""
+        ...
+
+
 class DecisionCache:
     """Which decisions may be kept, under which key, and how they come back.
 
@@ -114,6 +123,7 @@ class DecisionCache:
         gate: its thresholds.
         policy: how the providers are gone through.
         rulings: what audits say; a decision is good only while none of that changes.
+        learned: what verdicts taught the local engine; the same holds for that.
         settings: a digest of all else that shapes an answer and that no argument here tells, such
             as a provider's temperature.
     """
@@ -126,9 +136,11 @@ class DecisionCache:
         gate: Gate,
         policy: Policy,
         rulings: Rulings | None = None,
+        learned: Learned | None = None,
         settings: str = "",
     ) -> None:
         self._kept, self._providers, self._rulings = kept, tuple(providers), rulings
+        self._learned = learned
         self._same_for_all: dict[str, Any] = {
             "version": weighbridge.__version__,
             "gate": asdict(gate),
@@ -157,6 +169,7 @@ class DecisionCache:
         parts = {
             **self._same_for_all,
             "rulings": "" if self._rulings is None else self._rulings.version,
+            "learned": "" if self._learned is None else self._learned.mark,
             "task": task.fingerprint,
             "fields": [_beside_fingerprint(field) for field in task.fields],
             "providers": [[p.identity, *_way(p, task, ticket)] for p in self._providers],
