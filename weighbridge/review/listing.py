@@ -96,7 +96,7 @@ def history(connection: Connection, item_id: str) -> tuple[Event, ...]:
     return found
 
 
-def alike(connection: Connection, item_id: str) -> list[ReviewId]:
+def alike(connection: Connection, item_id: str, limit: int | None = None) -> list[ReviewId]:
     """The other unsettled items whose tickets say the same, in the order of work."""
     row = connection.execute(select(_item.group_key).where(_item.id == item_id)).one_or_none()
     if row is None:
@@ -107,6 +107,7 @@ def alike(connection: Connection, item_id: str) -> list[ReviewId]:
         select(_item.id)
         .where(UNSETTLED, _item.group_key == row.group_key, _item.id != item_id)
         .order_by(_item.sort_key, _item.id)
+        .limit(limit)
     )
     return [ReviewId(twin) for twin in connection.scalars(twins)]
 
@@ -172,7 +173,9 @@ def _conditions(wanted: Search) -> Iterator[ColumnElement[bool]]:
         commas = literal(",") + _item.reasons + ","
         yield commas.contains(f",{wanted.reason},", autoescape=True)
     if wanted.reviewer is not None:
-        yield exists().where(_verdict.item_id == _item.id, _verdict.reviewer == wanted.reviewer)
+        # Not EXISTS, which would look for verdicts on each item in turn.
+        judged = select(_verdict.item_id).where(_verdict.reviewer == wanted.reviewer)
+        yield _item.id.in_(judged)
     if wanted.since is not None:
         yield _item.created_at >= microseconds(wanted.since)
     if wanted.until is not None:

@@ -69,10 +69,10 @@ class QueueReading:
         with self._reading() as (connection, _):
             return listing.history(connection, item_id)
 
-    def alike(self, item_id: str) -> list[ReviewId]:
-        """The other unsettled items whose tickets say the same, in the order of work."""
+    def alike(self, item_id: str, limit: int | None = None) -> list[ReviewId]:
+        """Other unsettled items whose tickets say the same, in the order of work; all by default."""
         with self._reading() as (connection, _):
-            return listing.alike(connection, item_id)
+            return listing.alike(connection, item_id, limit)
 
     def mine(self, reviewer: str) -> Mine:
         """What a reviewer holds, with the leases, and what they judged last."""

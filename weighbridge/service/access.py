@@ -42,6 +42,7 @@ ROLES: Final[dict[tuple[str, str], Role | None]] = {
     ("POST", "/admin/people/{name}"): Role.ADMIN,
     ("POST", "/admin/tokens"): Role.ADMIN,
     ("POST", "/admin/tokens/revoke"): Role.ADMIN,
+    ("POST", "/admin/purge"): Role.ADMIN,
     ("POST", "/admin/erase"): Role.ADMIN,
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -94,15 +95,25 @@ def revoke_token(request: Request, form: FormBody) -> Response:
     return Go("/admin?saved=1")
 
 
-@routes.form("/admin/erase")
-def erase(request: Request, form: FormBody) -> Response:
-    """Remove the text of tickets that were settled long ago; verdicts and statistics stay."""
-    days, remove = form.number("days"), site_of(request).erase
+@routes.form("/admin/purge")
+def purge(request: Request, form: FormBody) -> Response:
+    """Remove the texts of what was settled long ago; verdicts and statistics stay."""
+    days, remove = form.number("days"), site_of(request).purge
     if remove is None:
-        return _page(request, "This page was started without retention.")
+        raise HTTPException(404)
     if days is None or not 0 <= days <= _MOST_DAYS:
         return _page(request, f"Give a number of days from 0 to {_MOST_DAYS}.")
     num = remove(days)
+    return Go(f"/admin?erased={num}", {"num_erased": num})
+
+
+@routes.form("/admin/erase")
+def erase(request: Request, form: FormBody) -> Response:
+    """Remove all texts of one ticket; what still waits is cancelled."""
+    ticket_id, remove = form.text("ticket_id"), site_of(request).erase
+    if remove is None:
+        raise HTTPException(404)
+    num = remove(ticket_id, visitor_of(request).name)
     return Go(f"/admin?erased={num}", {"num_erased": num})
 
 
@@ -110,7 +121,7 @@ def _page(request: Request, problem: str = "", *, token: str = "") -> Page:
     site, erased = site_of(request), request.query_params.get("erased", "")
     notice = "Saved." if "saved" in request.query_params else ""
     if erased.isdecimal() and len(erased) < 10:
-        notice = f"The text of {erased} tickets is gone."
+        notice = f"The texts of {erased} items are gone."
     view: dict[str, Any] = {
         "title": "Administration",
         "problem": problem,
@@ -138,7 +149,7 @@ def _page(request: Request, problem: str = "", *, token: str = "") -> Page:
         "new_token": token,
         "roles": [role.value for role in Role],
         "min_characters": MIN_CHARACTERS,
-        "can_erase": site.erase is not None,
+        "can_erase": site.purge is not None and site.erase is not None,
     }
     return Page("admin.html", view, status_code=422 if problem else 200)
 

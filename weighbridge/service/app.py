@@ -16,6 +16,7 @@ from weighbridge.service import admin, entering, failures, judging, listing, num
 from weighbridge.service.guard import Guard
 from weighbridge.service.hosts import LOOPBACK_NAMES
 from weighbridge.service.pages import FOLDER
+from weighbridge.service.remembered import Remembered
 from weighbridge.service.routes import Routes
 from weighbridge.service.site import Site
 
@@ -50,7 +51,8 @@ def create_app(
     measure: Callable[[], Metrics] | None = None,
     labels_of: Callable[[CalibrationKey], Labels] | None = None,
     audit_rate: float = 0.0,
-    erase: Callable[[float], int] | None = None,
+    purge: Callable[[float], int] | None = None,
+    erase: Callable[[str, str], int] | None = None,
     clock: Callable[[], float] = time.time,
 ) -> ASGIApp:
     """The review page and its JSON twin.
@@ -70,8 +72,10 @@ def create_app(
         measure: all statistics, for the pages that show them; None leaves them empty.
         labels_of: the audited answers of one calibration key, for the table of thresholds.
         audit_rate: share of the tickets that the coin draws.
-        erase: removes the text of settled tickets older than so many days and tells how many there
-            were; None leaves that out of the administration.
+        purge: removes the texts of what was settled more than so many days ago, and tells how many
+            items that were; None leaves it out of the administration.
+        erase: removes the texts of a ticket, by its id and for somebody, and tells how many items
+            that were; None leaves it out.
         clock: seconds since 1970.
 
     Returns:
@@ -81,15 +85,17 @@ def create_app(
     app = FastAPI(title="weighbridge", openapi_url=None, docs_url=None, redoc_url=None)
     app.state.site = Site(
         queue=queue,
+        stats=Remembered(queue.stats, fresh_s=5.0, stale_s=60.0).get,
         people=people,
         credentials=credentials,
         throttle=throttle,
         clock=clock,
         lease_s=lease_s,
         is_secure=is_secure,
-        measure=measure,
+        measure=measure and Remembered(measure, fresh_s=30.0, stale_s=3600.0).get,
         labels_of=labels_of,
         audit_rate=audit_rate,
+        purge=purge,
         erase=erase,
     )
     for part in (static, entering.routes, judging.routes, listing.routes, numbers.routes):

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp
 
+from weighbridge.review.guarantees import Guarantees
+from weighbridge.review.measuring import measure
+from weighbridge.review.retention import Retention
 from weighbridge.service.app import create_app
 from weighbridge.store.credentials import Credentials
 from weighbridge.store.login_throttle import LoginThrottle
@@ -75,6 +80,7 @@ def assemble(
         report_uri: see `create_app`.
     """
     people, credentials = People(database), Credentials(database)
+    guarantees, retention = Guarantees(database, audit_rate=audit_rate), Retention(database)
     app = create_app(
         queue=queue,
         people=people,
@@ -83,6 +89,10 @@ def assemble(
         hosts=hosts,
         is_secure=is_secure,
         report_uri=report_uri,
+        measure=partial(measure, database, audit_rate=audit_rate),
+        labels_of=lambda key: guarantees.sample(key).labels,
         audit_rate=audit_rate,
+        purge=lambda days: retention.purge(datetime.now(UTC) - timedelta(days=days)).num_items,
+        erase=lambda ticket_id, by: retention.erase(ticket_id, by=by).num_items,
     )
     return Parts(app=app, people=people, credentials=credentials)

@@ -208,14 +208,14 @@ def _item_page(
     mine = site.queue.mine(visitor.name)
     held = next((item for item in mine.leased if item.id == item_id), None)
     item = held or site.queue.get(item_id)
-    alike = site.queue.alike(item_id) if held else []
+    alike = site.queue.alike(item_id, _MOST_ALIKE) if held else []
     view = {
         "title": f"Ticket {item.ticket_id}",
         "item": item_view(item, site.queue.history(item_id), viewer=visitor.name),
         "problem": problem,
         "notice": _notice(request),
         "last": _last(mine.recent),
-        "alike": [other for other in alike if other != item_id][:_MOST_ALIKE],
+        "alike": list(alike),
         "can_claim": held is None and _can_claim(item, visitor.role),
         "left_s": _left_s(request, item),
         "lease_s": site.lease_s,

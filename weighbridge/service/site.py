@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
 
 from starlette.requests import Request
 
@@ -22,8 +20,6 @@ if TYPE_CHECKING:
     from weighbridge.store.login_throttle import LoginThrottle
     from weighbridge.store.people import People
 
-_STATS_ARE_GOOD_S: Final = 5.0
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
@@ -31,6 +27,7 @@ class Site:
 
     Args:
         queue: what people judge.
+        stats: the queue in numbers, perhaps a few seconds old.
         people: who they are.
         credentials: what lets them in.
         throttle: makes guessers wait.
@@ -40,11 +37,12 @@ class Site:
         measure: all statistics; None where there are none.
         labels_of: the audited answers of one kind; None where there are none.
         audit_rate: share of the tickets that the coin draws.
-        erase: removes the text of settled tickets that are older than so many days, and tells how
-            many there were; None where that is done elsewhere.
+        purge: removes the texts of what was settled more than so many days ago.
+        erase: removes the texts of a ticket, by its id and for somebody.
     """
 
     queue: ReviewQueue
+    stats: Callable[[], Stats]
     people: People
     credentials: Credentials
     throttle: LoginThrottle
@@ -54,17 +52,8 @@ class Site:
     measure: Callable[[], Metrics] | None = None
     labels_of: Callable[[CalibrationKey], Labels] | None = None
     audit_rate: float = 0.0
-    erase: Callable[[float], int] | None = None
-    _kept: dict[str, tuple[float, Stats]] = field(default_factory=dict, init=False, repr=False)
-
-    def stats(self) -> Stats:
-        """The queue in numbers, not older than a few seconds: counting reads every item."""
-        now = time.monotonic()
-        made_at, stats = self._kept.get("stats", (-math.inf, None))
-        if stats is None or now - made_at > _STATS_ARE_GOOD_S:
-            stats = self.queue.stats()
-            self._kept["stats"] = now, stats
-        return stats
+    purge: Callable[[float], int] | None = None
+    erase: Callable[[str, str], int] | None = None
 
 
 def site_of(request: Request) -> Site:
