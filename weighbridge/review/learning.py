@@ -1,7 +1,7 @@
 """Learning: from verdicts to a head for the local engine, measured beside what is cheaper.
 
 Every accuracy is cross-validated: a text is judged by what was learned from others. A version that
-does no better than the names of the labels is not worth keeping, and says so.
+does no better than the names of the labels, or the most frequent label, is not worth keeping.
 """
 
 from __future__ import annotations
@@ -81,8 +81,9 @@ class Report:
 
     @property
     def is_better(self) -> bool:
-        """Whether it gets at least as much right as the names of the labels do."""
-        return self.scores["learned"].hits >= self.scores["names alone"].hits
+        """Whether it gets at least as much right as what takes no learning."""
+        others = self.scores["names alone"].hits, self.scores["majority"].hits
+        return self.scores["learned"].hits >= max(others)
 
     def to_json(self) -> dict[str, Json]:
         """As plain JSON; no text is in it."""

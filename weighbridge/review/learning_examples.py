@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -68,15 +68,15 @@ class Gathered:
         return len(self.texts)
 
 
-def read_examples(
-    database: Database, task: str, *, text_of: Callable[[Mapping[str, Json]], str]
-) -> dict[str, list[Example]]:
+def read_examples(database: Database, task: str) -> dict[str, list[Example]]:
     """What was settled about the tickets of a task, by field, the oldest first.
 
     Args:
         database: of the queue.
         task: its name.
-        text_of: what models read of a stored ticket.
+
+    Raises:
+        QueueUnavailable: it cannot be read.
     """
     columns = (
         _item.ticket_json,
@@ -94,7 +94,7 @@ def read_examples(
     examples: dict[str, list[Example]] = defaultdict(list)
     with database.reading() as connection:
         for row in connection.execute(settled):
-            text = "" if row.erased_at is not None else text_of(row.ticket_json)
+            text = "" if row.erased_at is not None else _text(row.ticket_json)
             for name, value in (row.resolution_json or {}).items():
                 examples[name].append(
                     Example(
@@ -165,6 +165,11 @@ def gather(
         left_out={why: count for why, count in sorted(left_out.items()) if count},
         unknown=dict(unknown.most_common()),
     )
+
+
+def _text(ticket: Mapping[str, Json]) -> str:
+    """What models read of a ticket."""
+    return "\n\n".join(str(part) for part in (ticket.get("subject"), ticket.get("body")) if part)
 
 
 def _renamed(value: Json, renamed: Mapping[str, str], options: Mapping[str, Json]) -> Json:

@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Row, Select, func, select
 
 from weighbridge.decision import Json
 from weighbridge.errors import LearnedUnknown, QueueUnavailable
+from weighbridge.review.learning_examples import Example, read_examples
 from weighbridge.review.rows import moment
 from weighbridge.store.database import Database
 from weighbridge.store.dialect import lock, now_us
@@ -76,7 +77,7 @@ class Version:
 
 
 class LearnedVersions:
-    """All versions in a database.
+    """All versions in a database, and the verdicts that they come from.
 
     Args:
         database: must not be closed before this, which leaves it open.
@@ -87,6 +88,10 @@ class LearnedVersions:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+
+    def examples(self, task: str) -> dict[str, list[Example]]:
+        """See `read_examples`."""
+        return read_examples(self._database, task)
 
     def add(self, new: New, *, by: str) -> int:
         """Keep a version and use it from now on; both or neither. Returns its number."""
