@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from weighbridge.review.audit import AuditCoin
     from weighbridge.review.guarantees import Guarantees
     from weighbridge.review.learning_versions import LearnedVersions, UsedVersions
+    from weighbridge.review.metrics import Metrics
     from weighbridge.review.queue import ReviewQueue
     from weighbridge.review.rulings import Rulings
     from weighbridge.router.admission import Admission
@@ -103,8 +104,8 @@ def open_guarantees(settings: Settings) -> Iterator[Guarantees]:
 
 
 @contextmanager
-def open_learned(settings: Settings) -> Iterator[tuple[Database, LearnedVersions]]:
-    """The database, and what was learned from the verdicts in it.
+def open_learned(settings: Settings) -> Iterator[LearnedVersions]:
+    """What was learned from verdicts, and the verdicts.
 
     Raises:
         QueueUnavailable: the database cannot be opened.
@@ -112,7 +113,19 @@ def open_learned(settings: Settings) -> Iterator[tuple[Database, LearnedVersions
     from weighbridge.review.learning_versions import LearnedVersions
 
     with closing(open_database(settings)) as database:
-        yield database, LearnedVersions(database)
+        yield LearnedVersions(database)
+
+
+def measured(settings: Settings) -> Metrics:
+    """Queue, people and answers in numbers, now.
+
+    Raises:
+        QueueUnavailable: the database cannot be opened or read.
+    """
+    from weighbridge.review.measuring import measure
+
+    with closing(open_database(settings)) as database:
+        return measure(database, audit_rate=settings.review.audit_rate)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from weighbridge import __version__
-from weighbridge.cli import explain, init, model, providers, review, triage
+from weighbridge.cli import certify, explain, init, learn, model, providers, review, triage
 from weighbridge.cli.output import EXIT_INTERRUPTED, report_error, stderr
 from weighbridge.errors import WeighbridgeError
 
@@ -43,6 +43,8 @@ app = typer.Typer(
 app.command()(triage.triage)
 app.command()(init.init)
 app.command()(explain.explain)
+app.command()(learn.learn)
+app.command()(certify.certify)
 app.add_typer(providers.app, name="providers")
 app.add_typer(model.app, name="model")
 app.add_typer(review.app, name="review")

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from weighbridge.cli.measures import print_metrics
 from weighbridge.cli.options import ConfigOption, JsonOption
 from weighbridge.cli.output import print_json, stdout
 from weighbridge.cli.review_common import (
@@ -22,7 +23,9 @@ from weighbridge.cli.review_common import (
     search_for,
 )
 from weighbridge.cli.review_items import show_item, show_items
+from weighbridge.config import measured
 from weighbridge.decision import Json
+from weighbridge.settings import load_settings
 
 
 def show(
@@ -80,8 +83,11 @@ def list_items(
 
 def stats(as_json: JsonOption = False, config: ConfigOption = None) -> None:
     """Show the queue in numbers."""
+    from weighbridge.review.metrics import plain
+
     with opened(config) as queue:
         numbers = queue.stats()
+    metrics = measured(load_settings(config))
     rows: dict[str, Json] = {
         "waiting": numbers.num_waiting,
         "leased": numbers.num_leased,
@@ -92,7 +98,7 @@ def stats(as_json: JsonOption = False, config: ConfigOption = None) -> None:
         **{f"reason {reason}": count for reason, count in numbers.num_by_reason.items()},
     }
     if as_json:
-        print_json(rows)
+        print_json({**rows, "metrics": plain(metrics)})
         return
     table = Table(show_header=False, pad_edge=False)
     for name, value in rows.items():
@@ -101,3 +107,4 @@ def stats(as_json: JsonOption = False, config: ConfigOption = None) -> None:
             "" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value),
         )
     stdout().print(table)
+    print_metrics(stdout(), metrics)

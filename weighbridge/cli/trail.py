@@ -47,6 +47,8 @@ def print_trails(console: Console, decisions: Iterable[Decision]) -> None:
     """Every attempt of every decision, each ticket by itself."""
     for decision in decisions:
         reasons = f" ({', '.join(decision.reasons)})" if decision.reasons else ""
+        if decision.status == "accepted":
+            reasons = f" ({decision.guarantee or 'uncertified'})"
         ticket_id = harmless(decision.ticket_id, limit=_MOST_SHOWN)
         console.print(Text(f"\nticket {ticket_id}: {decision.status}{reasons}", style="bold"))
         if not decision.trail:

@@ -170,6 +170,7 @@ def _ids_in(output: Path) -> Counter[str]:
 
 def _table(decisions: list[Decision]) -> Table:
     names = list(dict.fromkeys(name for d in decisions for name in d.fields))
+    has_certified = any(d.guarantee is not None for d in decisions)  # else the summary tells
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     for title in ("ticket", *names, "prob", "mass", "status"):
         table.add_column(title, no_wrap=True)
@@ -181,10 +182,18 @@ def _table(decisions: list[Decision]) -> Table:
             *(_value(decision.fields.get(name)) for name in names),
             "" if leading is None or leading.probability is None else f"{leading.probability:.2f}",
             "" if leading is None or leading.mass is None else _interval(leading.mass),
-            Text(decision.status, style="green" if decision.status == "accepted" else "yellow"),
+            _status(decision, is_told=has_certified),
             ", ".join(decision.reasons),
         )
     return table
+
+
+def _status(decision: Decision, *, is_told: bool) -> Text:
+    """Accepted or not, and what covers an acceptance where that is not the same for all."""
+    if decision.status != "accepted":
+        return Text(decision.status, style="yellow")
+    covered = f", {decision.guarantee or 'uncertified'}" if is_told else ""
+    return Text(f"accepted{covered}", style="green")
 
 
 def _value(evidence: FieldEvidence | None) -> Text:
@@ -209,8 +218,11 @@ def _share(value: float) -> str:
 def _summarise(decisions: list[Decision], config: Path | None, *, has_trail: bool) -> None:
     waiting = [d for d in decisions if d.status == "review"]
     console = stderr()
+    num_certified = sum(d.guarantee is not None for d in decisions)
+    num_accepted = len(decisions) - len(waiting)
+    certified = f"{num_certified} of them certified" if num_certified else "uncertified"
     console.print(
-        f"{len(decisions) - len(waiting)} accepted (uncertified), "
+        f"{num_accepted} accepted ({certified}), "
         f"{len(waiting)} wait for a person; what stands in brackets is not to be acted on.",
     )
     unanswered = sum(Reason.NO_ANSWER in d.reasons for d in waiting)

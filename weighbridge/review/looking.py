@@ -263,8 +263,11 @@ def look(connection: Connection, ground: Ground, wanted: Wanted) -> Look:
             certificate_id=result.id if isinstance(result, Kept) else None,
         )
     )
-    days = _days(ground, result.needed) if isinstance(result, NotYet) else None
-    return replace(seen, tested=tested, result=result, days=days)
+    if isinstance(result, NotYet):
+        if tested and seen.steps[0].coverage:
+            result = replace(result, needed=_needed_next(seen, tested[0]))
+        return replace(seen, tested=tested, result=result, days=_days(ground, result.needed))
+    return replace(seen, tested=tested, result=result)
 
 
 def _walk(ground: Ground, wanted: Wanted, delta: float) -> Walk:
@@ -297,6 +300,16 @@ def _fewest(wanted: Wanted, delta: float | None) -> int:
     while allowed_errors(fewest, alpha=wanted.risk) < 0:
         fewest += 1
     return fewest
+
+
+def _needed_next(seen: Look, first: Tested) -> int:
+    """Labels that the next look would need at the first threshold, if no more of them are wrong.
+
+    It may spend less than this one, so it needs more than this one lacked.
+    """
+    delta = delta_of_round(1 - seen.wanted.confidence, seen.round + 1)
+    size = sample_size(alpha=seen.wanted.risk, delta=delta, num_errors=first.num_errors)
+    return math.ceil((size - first.num_accepted) / seen.steps[0].coverage)
 
 
 def _short(look: Look, ground: Ground, needed_in_all: int) -> Look:

@@ -7,10 +7,11 @@ an answer tend to agree with it, and since most tickets were reviewed because th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
+from typing import Any
 
-from weighbridge.decision import CalibrationKey
+from weighbridge.decision import CalibrationKey, Json
 from weighbridge.review.agreement import Agreement
 from weighbridge.review.audited_error import AuditedError
 from weighbridge.review.labels import NotYet
@@ -151,3 +152,23 @@ class Metrics:
     triggers: Mapping[str, Trigger]
     fields: tuple[FieldMetrics, ...]
     keys: tuple[KeyMetrics, ...]
+
+
+def plain(value: Any) -> Json:
+    """Metrics, or any part of them, as plain JSON; what is not known yet says what is missing.
+
+    >>> plain(NotYet(what="estimable", reason="too_few_labels", needed=1))
+    {'not_yet': 'not estimable yet (too few labels): 1 more audited label needed', 'needed': 1}
+    """
+    if isinstance(value, NotYet):
+        return {"not_yet": str(value), "needed": value.needed}
+    if is_dataclass(value):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(name): plain(content) for name, content in value.items()}
+    if isinstance(value, tuple):
+        return [plain(content) for content in value]
+    if isinstance(value, datetime):
+        return value.isoformat()
+    assert value is None or isinstance(value, bool | int | float | str)
+    return value

@@ -72,5 +72,7 @@ TICKET_ID: Final = "weighbridge.ticket.id"
 STATUS: Final = "weighbridge.status"  # "accepted" or "review"
 REASON: Final = "weighbridge.reason"  # the weightiest one; on metrics, so that counts add up
 REASONS: Final = "weighbridge.reasons"  # string[], all of them
+CERTIFICATE: Final = "weighbridge.certificate"  # id of the one behind an acceptance
+CERTIFIED_RISK: Final = "weighbridge.certified_risk"
 NUM_ATTEMPTS: Final = "weighbridge.num_attempts"
 NOT_ASKED: Final = "weighbridge.not_asked"  # event: a provider was passed over

@@ -283,6 +283,9 @@ def _of_decision(decision: Decision) -> dict[str, AttributeValue]:
         names.NUM_ATTEMPTS: len(decision.trail),
         names.COST: sum(costs) if costs else None,
     }
+    if (guarantee := decision.guarantee) is not None:
+        known[names.CERTIFICATE] = guarantee.certificate
+        known[names.CERTIFIED_RISK] = guarantee.risk
     if (answering := answering_attempt(decision)) is not None:
         known[names.CONFIGURED] = shown(answering.provider)
     return {name: value for name, value in known.items() if value is not None}
