@@ -162,6 +162,9 @@ def _sink(path: Path | None) -> Iterator[TextIO]:
 def _progress() -> Iterator[Callable[[int], None]]:
     """Counts items on a terminal; how many there will be is not known."""
     columns = (SpinnerColumn(), TextColumn("{task.completed} items"), TimeElapsedColumn())
-    with Progress(*columns, console=stderr(), transient=True) as bar:
+    console = stderr()
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
         task = bar.add_task("export", total=None)
         yield lambda num: bar.update(task, completed=num)

@@ -99,10 +99,11 @@ def copy(
     from weighbridge.store.database import Database
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    console = stderr()
     with (
         closing(Database(_named(source))) as from_there,
         closing(Database(_named(target))) as to_here,
-        Progress(*columns, console=stderr(), transient=True) as bar,
+        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
     ):
         task = bar.add_task("copy")
         copied = copy_database(

@@ -1,0 +1,59 @@
+"""What docs/review.md says is so."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from typer.main import get_command
+
+from weighbridge.cli.review import app
+from weighbridge.review.delivery import MAX_ATTEMPTS
+from weighbridge.review.signing import signed_headers
+from weighbridge.settings import load_settings
+
+PAGE = (Path(__file__).parents[2] / "docs" / "review.md").read_text("utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+
+
+def test_every_command_on_the_page_is_one_and_takes_its_options():
+    commands: Any = get_command(app)
+    named = re.findall(r"weighbridge review (\w+)([^#`\n]*)", PAGE)
+    assert len(named) > 20
+    for name, arguments in named:
+        options = commands.commands[name].params
+        known = {option for one in options for option in (*one.opts, *one.secondary_opts)}
+        assert set(re.findall(r"--[\w-]+", arguments)) <= known, name
+
+
+def test_every_command_of_the_queue_is_on_the_page():
+    """Those of the page in the browser have pages of their own."""
+    commands: Any = get_command(app)
+    missing = {name for name in commands.commands if not re.search(rf"review {name}\b", PAGE)}
+    assert missing <= {"serve", "people"}
+
+
+def test_settings_on_the_page_are_valid():
+    first, second = map(tomllib.loads, blocks("toml"))
+    assert load_settings(first).review.retention == 90 * 86_400
+    (hook,) = load_settings(second).review.webhook
+    assert (hook.events, hook.timeout) == (("settled", "reopened"), 10.0)
+    assert f"after {MAX_ATTEMPTS} attempts" in PAGE.replace("\n", " ")
+
+
+def test_receiver_on_the_page_takes_what_is_signed_and_nothing_else(capsys):
+    (code,), (example,) = blocks("python"), blocks("json")
+    names: dict[str, Any] = {}
+    exec(compile(code, "review.md", "exec", dont_inherit=True), names)
+    body = json.dumps(json.loads(example)).encode()
+    headers = signed_headers("secret", "evt_1", body, now_s=time.time())
+    assert [names["receive"]("secret", headers, body) for _ in range(2)] == [204, 204]
+    assert names["receive"]("another", headers, body) == 400
+    assert capsys.readouterr().out == "review.item.settled 1m8pdc030km2hyh\n"
