@@ -108,7 +108,7 @@ def _listen(host: str, port: int) -> socket.socket:
 def _greet(parts: Parts, listener: socket.socket, *, is_local: bool, has_tls: bool) -> None:
     """Say where the page is; on this machine, with a link that lets its user in."""
     host, port = listener.getsockname()[:2]
-    shown = "localhost" if is_local else f"[{host}]" if ":" in host else host
+    shown = "localhost" if host == "127.0.0.1" else f"[{host}]" if ":" in host else host
     base = f"{'https' if has_tls else 'http'}://{shown}:{port}"
     out = stderr()
     if is_local:

@@ -58,13 +58,13 @@ def reason_hint(code: str) -> str:
 
 
 def evidence(field: Mapping[str, Any]) -> list[str]:
-    """What is known about one field of an answer, a sentence each.
+    r"""What is known about one field of an answer, a sentence each.
 
     Args:
         field: a `FieldEvidence` as stored in a decision.
 
     >>> evidence({"source": "exact", "mass": [0.0007, 0.0009], "support": None, "notes": []})[1]
-    'Before being forced, the model gave these labels 0.08 % of its probability.'
+    'Before being forced, the model gave these labels 0.08\xa0% of its probability.'
     """
     said = [f"Source: {_SOURCES.get(str(field.get('source')), 'unknown')}."]
     mass, support = field.get("mass"), field.get("support")
@@ -78,23 +78,23 @@ def evidence(field: Mapping[str, Any]) -> list[str]:
 
 
 def percent(share: float | None) -> str:
-    """A share to two figures that mean something.
+    r"""A share in as many figures as mean something; the space before the sign does not break.
 
-    >>> percent(0.0007), percent(0.073), percent(0.912), percent(1.0), percent(None)
-    ('0.07 %', '7.3 %', '91 %', '100 %', 'unknown')
-    >>> percent(0.99999), percent(1e-9), percent(0.0)
-    ('more than 99.9 %', 'less than 0.01 %', '0 %')
+    >>> [percent(share).replace("\xa0", " ") for share in (0.0007, 0.073, 0.912, 1.0, None)]
+    ['0.07 %', '7.3 %', '91 %', '100 %', 'unknown']
+    >>> [percent(share).replace("\xa0", " ") for share in (0.99999, 1e-9, 0.0)]
+    ['more than 99.9 %', 'less than 0.01 %', '0 %']
     """
     if share is None:
         return "unknown"
     if share in (0.0, 1.0):
-        return f"{share:.0%}".replace("%", " %")
+        return f"{100 * share:.0f}\xa0%"
     if share < 0.0001:
-        return "less than 0.01 %"
+        return "less than 0.01\xa0%"
     if share >= 0.9995:
-        return "more than 99.9 %"
+        return "more than 99.9\xa0%"
     decimals = 2 if share < 0.01 else 1 if share < 0.1 or share > 0.99 else 0
-    return f"{100 * share:.{decimals}f} %"
+    return f"{100 * share:.{decimals}f}\xa0%"
 
 
 def duration(seconds: float | None) -> str:
