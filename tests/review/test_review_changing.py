@@ -175,3 +175,24 @@ def test_every_change_leaves_a_line_and_another_version(database, clock):
         "enqueued", "noted", "assigned", "due_set", "claimed", "answered", "settled", "undone",
         "cancelled", "reopened",
     ]  # fmt: skip
+
+
+def test_own_lease_that_ended_comes_again_under_another_token(queue, clock):
+    """Unless somebody was quicker; the old token is then worth nothing to anybody."""
+    item_id = queue.enqueue(make_entry())
+    first = queue.claim("ann", lease_s=60)
+    clock.advance(61)
+    again = queue.claim("ann")
+    assert again.id == item_id
+    assert again.lease_token != first.lease_token
+    with pytest.raises(LeaseLost, match="token"):
+        queue.answer(item_id, reviewer="ann", token=first.lease_token, values=BUG)
+
+
+def test_what_is_kept_for_one_person_is_adjudicated_by_any(queue):
+    """They have judged it by then."""
+    item_id = queue.enqueue(make_entry())
+    queue.assign(item_id, to="ann", by="boss")
+    item = queue.claim("ann")
+    queue.answer(item_id, reviewer="ann", token=item.lease_token, values={}, kind="unsure")
+    assert queue.claim("eve", may_adjudicate=True).id == item_id
