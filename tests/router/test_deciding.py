@@ -6,55 +6,19 @@ import itertools
 from typing import Any
 
 import pytest
+from answered import EMPTY, NOBODY, REFUSED, TICKET, outcome, task
 from hypothesis import given
 from hypothesis import strategies as st
 from stage import TASK
 
 from weighbridge.decision import Decision, FieldEvidence, Reason, Source
-from weighbridge.providers.http import HttpProvider
-from weighbridge.providers.ledger import MemoryLedger
-from weighbridge.providers.openai import OpenAIAdapter
-from weighbridge.providers.profiles import named
-from weighbridge.providers.protocol import Reply
-from weighbridge.router.acceptance import Accepted, accept
 from weighbridge.router.deciding import Decided, review_entry
 from weighbridge.router.deciding import decide as decide_by
 from weighbridge.router.gate import Gate
-from weighbridge.router.outcome import Answered, Outcome
+from weighbridge.router.outcome import Outcome
 from weighbridge.router.weighing import Scales
-from weighbridge.schemas.plan import plan
 from weighbridge.schemas.task import Task
 from weighbridge.schemas.ticket import Ticket
-
-TICKET = Ticket.of({"id": "t-1", "body": "I was charged twice"})
-EMPTY = Ticket.of({"id": "t-2", "body": " \n"})
-NOBODY = Outcome(answered=None, refused=False, trail=())
-REFUSED = Outcome(answered=None, refused=True, trail=())
-
-
-PROVIDER = HttpProvider(
-    name="a",
-    model="m",
-    base_url="https://a.test",
-    profile=named("openai"),
-    adapter=OpenAIAdapter(named("openai")),
-    ledger=MemoryLedger(),
-)
-
-
-def outcome(
-    *,
-    task: Task = TASK,
-    text: str = '{"category": "billing", "priority": "high"}',
-    concerns: tuple[Reason, ...] = (),
-    **evidence: FieldEvidence,
-) -> Outcome:
-    """An answer and what is known about its fields."""
-    reply = Reply(text=text, finish_reason="stop", concerns=concerns)
-    accepted = accept(reply, plan(task.schema, "openai"), task)
-    assert isinstance(accepted, Accepted)
-    answered = Answered(provider=PROVIDER, reply=reply, accepted=accepted, evidence=evidence)
-    return Outcome(answered=answered, refused=False, trail=())
 
 
 def decide(asked: Task, ticket: Ticket, ended: Outcome, gate: Gate, **others: Any) -> Decision:
@@ -67,10 +31,6 @@ def decided(asked: Task, ticket: Ticket, ended: Outcome, gate: Gate, **others: A
 
 def weight(source: Source = "premask", probability: float = 1.0) -> FieldEvidence:
     return FieldEvidence(value="?", source=source, probability=probability, mass=(1.0, 1.0))
-
-
-def task(*required: str) -> Task:
-    return Task.triage(categories=["billing", "bug"], priorities=["low", "high"], required=required)
 
 
 @pytest.mark.parametrize(
