@@ -6,13 +6,10 @@ import csv
 import io
 import json
 import sqlite3
-import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-
-sys.path.append(str(Path(__file__).parents[1] / "review"))
 from webhook_receiver import SECRET, receiving
 
 FORMULA = "=HYPERLINK(1)"
