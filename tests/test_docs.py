@@ -189,7 +189,7 @@ def test_trail_of_the_observability_page_is_printed_so() -> None:
             provider="openai",
             model="gpt-4.1-mini",
             failure=FailureKind.COOLING,
-            detail="cooling down for 12.4 s",
+            detail="cooling down for 12.4 s: rate limit, as it asked for",
         ),
         Attempt(
             provider="groq",

@@ -82,15 +82,30 @@ def test_where_all_are_cooling_the_first_to_be_back_is_waited_for(scene: Scene) 
 
 
 def test_where_all_are_cooling_beyond_the_deadline_nobody_waits(scene: Scene) -> None:
-    """The last one is asked all the same: it may be back, and there is nobody else."""
+    """Who named no time is asked all the same: it may be back, and there is nobody else."""
     a = scene.add("a", status(429, retry_after="60", **_ONCE))
-    b = scene.add("b", in_turn(status(503, retry_after="50", **_ONCE), answers()))
+    b = scene.add("b", in_turn(status(503, **_ONCE), answers()))
+    scene.deadline_s = 2.0
     with scene.router() as router:
         first, second = scene.ask(router, "First"), scene.ask(router, "Second")
     assert first.status == "review"
     assert (second.provider, second.value) == ("b", ANSWER)
     assert [attempt.waited_s for attempt in second.trail] == [0.0, 0.0]
     assert (a.hits, b.hits) == (1, 2)
+
+
+def test_where_all_have_asked_for_more_time_than_there_is_nobody_is_asked(scene: Scene) -> None:
+    """A storm of tickets would only keep them busy; a person hears of each at once."""
+    a = scene.add("a", status(429, retry_after="30"))
+    b = scene.add("b", status(503, retry_after="40"))
+    started = time.monotonic()
+    with scene.router() as router:
+        decisions = [scene.ask(router, f"Ticket {number}") for number in range(10)]
+    assert time.monotonic() - started < scene.deadline_s
+    assert {decision.reasons for decision in decisions} == {("no_answer",)}
+    for decision in decisions[1:]:
+        assert failures(decision) + failures(decision, "b") == ["cooling", "cooling"]
+    assert (a.hits, b.hits) == (1, 1)
 
 
 def test_vendor_that_is_back_is_asked_again(scene: Scene) -> None:

@@ -16,6 +16,7 @@ from toy_speaker import Speaker
 
 from weighbridge.capability import Fact, Feature, Origin, Status
 from weighbridge.config import open_health
+from weighbridge.decision import FailureKind
 from weighbridge.provider_config import build_provider
 from weighbridge.providers.ledger import MemoryLedger
 from weighbridge.settings import load_settings
@@ -114,11 +115,11 @@ def test_check_shows_who_is_left_alone_until_they_answer(cli, home, configured, 
     identities = [build_provider(one, MemoryLedger()).identity for one in settings.provider]
     with open_health(settings) as health:
         for identity in identities:
-            health.told(identity, 60.0, "disabled")
+            health.told(identity, 60.0, FailureKind.QUOTA)
     ran = cli("providers", "check", "--json")
     left_alone = {line["name"]: line["left_alone"] for line in ran.lines}
     assert left_alone["good"] is None
-    assert left_alone["off"].startswith("disabled, ")
+    assert left_alone["off"].startswith("quota, ")
     with open_health(settings) as health:
         assert [entry.identity for entry in health.entries()] == identities[1:]
     assert "left alone" in cli("providers", "check").out
@@ -130,10 +131,10 @@ def test_check_ends_no_wait_that_a_provider_asked_for(cli, home, configured, vll
     settings = load_settings(home / "weighbridge.toml")
     (identity,) = [build_provider(one, MemoryLedger()).identity for one in settings.provider]
     with open_health(settings) as health:
-        health.told(identity, 60.0, "cooling")
+        health.told(identity, 60.0, FailureKind.RATE_LIMIT, is_asked=True)
     (line,) = cli("providers", "check", "--json").lines
     assert line["reach"] == "reachable"
-    assert line["left_alone"].startswith("cooling, ")
+    assert line["left_alone"].startswith("rate limit, ")
     with open_health(settings) as health:
         assert [entry.identity for entry in health.entries()] == [identity]
 

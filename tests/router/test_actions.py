@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 
 from weighbridge.decision import FailureKind
 from weighbridge.providers.protocol import Failure
-from weighbridge.router.actions import MAX_TRIES, Action, Amend, Health, next_action
+from weighbridge.router.actions import (
+    DISABLING,
+    MAX_TRIES,
+    Action,
+    Amend,
+    Health,
+    next_action,
+)
 
 KINDS = list(FailureKind)
 
@@ -73,7 +80,15 @@ def test_rate_limit_waits_as_long_as_it_was_told() -> None:
 
 
 def test_rate_limit_that_outlasts_the_deadline_cools_instead() -> None:
-    assert act(FailureKind.RATE_LIMIT, wait_s=60.0) == Action(health=Health.COOL, wait_s=60.0)
+    asked = Action(health=Health.COOL, wait_s=60.0, is_asked=True)
+    assert act(FailureKind.RATE_LIMIT, wait_s=60.0) == asked
+    assert not act(FailureKind.RATE_LIMIT).is_asked, "a time of our own choosing"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_whoever_no_waiting_cures_is_disabled(kind: FailureKind) -> None:
+    """And nobody else is: the list says for others what the table does."""
+    assert (act(kind).health is Health.DISABLE) == (kind in DISABLING)
 
 
 def test_capability_failure_that_taught_something_is_answered_by_one_new_plan() -> None:

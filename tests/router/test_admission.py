@@ -200,6 +200,8 @@ def test_cooldown_that_one_process_learned_is_kept_by_the_other(
     with Router.from_config(chosen) as other:
         decision = other.triage("y")
     assert failures(decision) == [("down", FailureKind.COOLING), ("ok", None)]
+    detail = decision.trail[0].detail
+    assert detail.endswith(": transient; another process found out")
     assert server.hits["down"] == 1
 
 

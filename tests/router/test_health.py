@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stage import Clock, Stage
 
+from weighbridge.decision import FailureKind
 from weighbridge.router.health import ProviderHealth
 
 WAITS_S = st.integers(0, 4000)
@@ -88,6 +89,34 @@ def test_provider_is_blamed_for_a_timeout_only_if_it_had_all_its_time(
     router = stage.router(deadline_s=deadline_s)
     assert router.triage("x").reasons == ("no_answer",)
     assert (router._chain._around.health.left_s(router._providers[0].identity) > 0.0) is cools
+
+
+@given(
+    told=st.lists(
+        st.tuples(WAITS_S, st.sampled_from(list(FailureKind)), st.booleans(), st.integers(0, 50)),
+        min_size=1,
+    )
+)
+def test_cause_of_a_cooldown_is_that_of_its_longest_part(
+    told: list[tuple[int, FailureKind, bool, int]],
+) -> None:
+    """Whatever else is told meanwhile; and once it is over there is none."""
+    health = ProviderHealth(clock := Clock())
+    longest, cause = -math.inf, None
+    for wait_s, kind, is_asked, passed_s in told:
+        health.cool("a", wait_s, kind, is_asked=is_asked)
+        if clock.now + wait_s >= longest:
+            longest, cause = clock.now + wait_s, (kind, is_asked)
+        began = clock.now
+        clock.now += passed_s
+        found = health.cooldown("a")
+        if longest <= clock.now:
+            assert found is None
+        else:
+            assert found is not None
+            assert (found.kind, found.is_asked) == cause
+            assert (found.left_s, found.began) == (longest - clock.now, began)
+            assert not found.is_elsewhere
 
 
 def test_loops_on_several_threads_may_share_it() -> None:

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import delete, event, func, select
 
+from weighbridge.decision import FailureKind
 from weighbridge.router.health import ProviderHealth
 from weighbridge.store.database import Database
 from weighbridge.store.health import (
@@ -54,6 +55,12 @@ def emptied(database: Database) -> Database:
     return database
 
 
+def left(health: SharedHealth) -> dict[str, float]:
+    """Seconds that are left, by identity; 0 where nobody has been answered since."""
+    known = health.known().items()
+    return {who: max(0.0, each.until - health._monotonic()) for who, each in known}
+
+
 def settled(health: SharedHealth) -> SharedHealth:
     """The same when its thread has nothing more to do."""
     health._exchanger._worker.submit(lambda: None).result()
@@ -63,8 +70,8 @@ def settled(health: SharedHealth) -> SharedHealth:
 def looked(health: SharedHealth) -> dict[str, float]:
     """What it knows once it has looked into the database."""
     health._asked_at = float("-inf")
-    health.others()
-    return dict(settled(health).others())
+    left(health)
+    return left(settled(health))
 
 
 def num_rows(database: Database) -> int:
@@ -140,7 +147,7 @@ def test_short_lived_processes_do_not_each_begin_the_wait_anew(
     for run in range(num_runs):
         with closing(time.process(shared_database, began=time.true)) as other:
             late_s = min(1.0, back_s)  # a row that is less than a second ahead is left as it is
-            assert other.others()["a"] <= wait_s - run * step_s + late_s + 1e-3
+            assert left(other)["a"] <= wait_s - run * step_s + late_s + 1e-3
         time.true += step_s
 
 
@@ -151,23 +158,23 @@ def test_own_word_counts_at_once_and_that_of_another_process_after_a_look(databa
         closing(time.process(database, began=-50.0)) as theirs,
     ):
         theirs.told("a", 60.0)
-        assert theirs.others() == {"a": 60.0}
+        assert left(theirs) == {"a": 60.0}
         settled(theirs)
         time.true += QUIET_S - 0.001
-        mine.others()
-        assert settled(mine).others() == {}
+        left(mine)
+        assert left(settled(mine)) == {}
         time.true += 0.001
-        mine.others()
-        assert settled(mine).others() == {"a": pytest.approx(55.0)}
+        left(mine)
+        assert left(settled(mine)) == {"a": pytest.approx(55.0)}
         theirs.recovered("a", 49.0 + time.true)
-        assert theirs.others() == {}
+        assert left(theirs) == {}
         settled(theirs)
         time.true += BUSY_S - 0.001
-        mine.others()
-        assert settled(mine).others() != {}
+        left(mine)
+        assert left(settled(mine)) != {}
         time.true += 0.001
-        mine.others()
-        assert settled(mine).others() == {}
+        left(mine)
+        assert left(settled(mine)) == {}
         assert num_rows(database) == 0
 
 
@@ -180,7 +187,7 @@ def test_nothing_is_read_between_two_looks(database, time):
             database._engine, "before_cursor_execute", lambda *given: statements.append(given[2])
         )
         for _ in range(1000):
-            health.others()
+            left(health)
             health.recovered("b", time.true)
         settled(health)
     assert statements == []
@@ -190,7 +197,7 @@ def test_answer_ends_even_what_nobody_here_has_heard_of_yet(database, time):
     """It was asked for after the other process had been told; the row goes with the next look."""
     with closing(time.process(database)) as mine, closing(time.process(database)) as theirs:
         theirs.told("a", 60.0)
-        theirs.told("a", 60.0, "disabled")
+        theirs.told("a", 60.0, FailureKind.QUOTA)
         settled(theirs)
         mine.recovered("a", time.true + 1.0)
         assert looked(mine) == {}
@@ -223,19 +230,22 @@ def test_cooldown_that_is_over_waits_for_an_answer_and_is_forgotten_in_the_end(d
 
 def test_kinds_are_kept_apart_and_the_longer_one_counts(database, time):
     with closing(time.process(database)) as told:
-        told.told("b", 3600.0, "disabled")
+        told.told("b", 3600.0, FailureKind.QUOTA)
         time.true += 5.0
         told.told("b", 7200.0)
-        told.told("a", 10.0)
+        told.told("a", 10.0, FailureKind.RATE_LIMIT, is_asked=True)
         told.told("c", 0.0)
     with closing(time.process(database, began=1.0)) as health:
-        assert health.others() == {"a": 10.0, "b": 7200.0, "c": 0.0}
-        assert [(e.identity, e.kind, e.left_s) for e in health.entries()] == [
-            ("a", "cooling", 10.0),
-            ("b", "cooling", 7200.0),
-            ("b", "disabled", 3595.0),
+        assert left(health) == {"a": 10.0, "b": 7200.0, "c": 0.0}
+        assert [(e.identity, e.kind, e.is_asked, e.left_s) for e in health.entries()] == [
+            ("a", FailureKind.RATE_LIMIT, True, 10.0),
+            ("b", FailureKind.QUOTA, False, 3595.0),
+            ("b", FailureKind.TRANSIENT, False, 7200.0),
         ]
-        assert health.entries()[2].began == time.wall() - timedelta(seconds=5)
+        known = health.known()
+        assert (known["a"].kind, known["a"].is_asked) == (FailureKind.RATE_LIMIT, True)
+        assert (known["b"].kind, known["b"].is_asked) == (FailureKind.TRANSIENT, False)
+        assert health.entries()[1].began == time.wall() - timedelta(seconds=5)
 
 
 def test_telling_does_not_wait_for_a_lock(database_url, time):
@@ -247,7 +257,7 @@ def test_telling_does_not_wait_for_a_lock(database_url, time):
     ):
         with locked(other, cooldown_table):
             health.told("a", 60.0)
-            assert health.others() == {"a": 60.0}
+            assert left(health) == {"a": 60.0}
             health.recovered("b", time.true)
         settled(health)
         assert num_rows(other) == 1
@@ -260,7 +270,7 @@ def test_locked_database_costs_one_warning_and_no_cooldown(database, time, caplo
             for identity in ("a", "b"):
                 health.told(identity, 60.0)
                 settled(health)
-        assert health.others() == {"a": 60.0, "b": 60.0}
+        assert left(health) == {"a": 60.0, "b": 60.0}
         assert num_rows(database) == 0
         time.true += BUSY_S
         assert looked(health) == {"a": 59.0, "b": 59.0}
@@ -300,7 +310,7 @@ def test_closed_health_remembers_and_stays_silent(database, time, caplog):
     health.close()
     health.told("a", 60.0)
     time.true += QUIET_S
-    assert health.others() == {"a": 55.0}
+    assert left(health) == {"a": 55.0}
     assert num_rows(database) == 0
     assert caplog.records == []
 
@@ -313,7 +323,7 @@ def test_kind_of_a_newer_version_is_passed_over_and_left_alone(database, time):
         with database.writing() as connection:
             connection.exec_driver_sql("UPDATE cooldown SET kind = 'resting' WHERE identity = 'a'")
     with closing(time.process(database)) as health:
-        assert health.others() == {"b": 60.0}
+        assert left(health) == {"b": 60.0}
         health.told("a", 5.0)
         assert looked(health) == {"a": 5.0, "b": 60.0}
     assert num_rows(database) == 3
@@ -324,10 +334,10 @@ def test_another_process_knows(database_url):
     teller = (
         "import sys; from weighbridge.store.database import Database;"
         " from weighbridge.store.health import SharedHealth; database = Database(sys.argv[1]);"
-        " health = SharedHealth(database); health.told('a', 1000.0, 'disabled'); health.close()"
+        " health = SharedHealth(database); health.told('a', 1000.0); health.close()"
     )
     subprocess.run([sys.executable, "-c", teller, database_url], check=True)
     with closing(Database(database_url)) as database, closing(SharedHealth(database)) as health:
         (entry,) = health.entries()
-        assert (entry.identity, entry.kind) == ("a", "disabled")
+        assert (entry.identity, entry.kind) == ("a", FailureKind.TRANSIENT)
         assert 0.0 < entry.left_s <= 1000.0

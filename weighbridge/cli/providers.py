@@ -161,6 +161,7 @@ def _left_alone(
     from weighbridge.config import open_health
     from weighbridge.provider_config import build_provider
     from weighbridge.providers.ledger import MemoryLedger
+    from weighbridge.router.actions import DISABLING
 
     if not settings.router.share_health:
         return {}
@@ -172,11 +173,12 @@ def _left_alone(
             except WeighbridgeError:
                 continue
             entries = [entry for entry in health.entries() if entry.identity == identity]
-            if one.name in reached and any(entry.kind == "disabled" for entry in entries):
+            if one.name in reached and any(entry.kind in DISABLING for entry in entries):
                 health.recovered(identity, began)
             elif entries:
                 longest = max(entries, key=lambda entry: entry.left_s)
-                found[one.name] = f"{longest.kind}, {longest.left_s:.0f} s left"
+                why = longest.kind.value.replace("_", " ")
+                found[one.name] = f"{why}, {longest.left_s:.0f} s left"
     return found
 
 

@@ -15,6 +15,8 @@ from weighbridge.providers.protocol import Failure
 MAX_TRIES = 3  # at one provider for one ticket
 COOL_S = 5.0  # after an outage whose end nobody named
 DISABLE_S = 3600.0  # after a refusal that no waiting cures
+# What follows from these alone is a disabled provider, until somebody sees to it.
+DISABLING = frozenset({FailureKind.QUOTA, FailureKind.CREDENTIAL, FailureKind.MODEL_GONE})
 _BACKOFF_S, _MAX_BACKOFF_S = 0.5, 8.0
 
 
@@ -44,6 +46,7 @@ class Action:
         onward: otherwise ask the next one; False ends the chain.
         health: what to remember about the provider when it is not asked again.
         wait_s: before asking again; or how long the provider cools.
+        is_asked: the provider itself named `wait_s`.
         amend: what to change when asking again.
     """
 
@@ -51,6 +54,7 @@ class Action:
     onward: bool = True
     health: Health = Health.UNTOUCHED
     wait_s: float = 0.0
+    is_asked: bool = False
     amend: Amend = Amend.NOTHING
 
 
@@ -92,7 +96,11 @@ def next_action(
                 wait_s = min(_MAX_BACKOFF_S, _BACKOFF_S * 2.0 ** (tries - 1)) * (1 - 0.25 * jitter)
             if wait_s is not None and again_after(wait_s):
                 return Action(again=True, wait_s=wait_s)
-            return Action(health=Health.COOL, wait_s=failure.wait_s or COOL_S)
+            return Action(
+                health=Health.COOL,
+                wait_s=failure.wait_s or COOL_S,
+                is_asked=bool(failure.wait_s),
+            )
         case FailureKind.QUOTA | FailureKind.CREDENTIAL | FailureKind.MODEL_GONE:
             return Action(health=Health.DISABLE, wait_s=DISABLE_S)
         case FailureKind.CAPABILITY:

@@ -23,15 +23,23 @@ class Admitted:
     Args:
         waited_s: for a place within the limits.
         reservation: of what it can cost; None where nothing is counted.
+        place: in the minute; None where there are no limits.
     """
 
     waited_s: float = 0.0
     reservation: Reservation | None = None
+    place: Place | None = None
 
     def settle(self, usd: float | None) -> None:
         """Say what it cost; None where nobody knows."""
         if self.reservation is not None:
             self.reservation.settle(usd)
+
+    def withdraw(self) -> None:
+        """It is not sent after all: what was kept for it goes to others."""
+        self.settle(0.0)
+        if self.place is not None:
+            self.place.give_back()
 
 
 _FREELY = Admitted()
@@ -94,7 +102,7 @@ class Admission:
         """Puts the money aside last, so that none lies idle while a request waits."""
         waited_s = 0.0 if place is None else place.waited_s
         if self._budget is None:
-            return Admitted(waited_s)
+            return Admitted(waited_s, place=place)
         usd = provider.cost_usd(read, written)
         found: Reservation | Refused | None = None
         try:
@@ -104,4 +112,4 @@ class Admission:
                 place.give_back()
         if isinstance(found, Refused):
             return Failure(kind=FailureKind.BUDGET, detail=found.value)
-        return Admitted(waited_s, found)
+        return Admitted(waited_s, found, place)

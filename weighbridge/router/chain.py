@@ -149,6 +149,7 @@ class _Run:
             able = [c.provider for c in waiting if isinstance(c.way, Approach)]
             later = [other for other in able if fits(other)]
             visit = Visit(
+                later=later,
                 around=self._around,
                 asked=self._asked,
                 provider=provider,
@@ -160,7 +161,7 @@ class _Run:
             if not may_wait and self._must_wait(visit):
                 self._left += [candidate, *waiting]
                 return None
-            if await self._may_begin(visit, later):
+            if await self._may_begin(visit):
                 self._left += waiting
                 return visit
         return None
@@ -169,24 +170,21 @@ class _Run:
         health, identity = self._around.health, visit.provider.identity
         return health.left_s(identity) > 0.0 or health.is_on_trial(identity)
 
-    async def _may_begin(self, visit: Visit, later: Sequence[Provider]) -> bool:
+    async def _may_begin(self, visit: Visit) -> bool:
         """Whether the provider may be asked; where all are cooling, waits for the first one."""
-        health, clock = self._around.health, self._around.clock
-        identity = visit.provider.identity
-        cooling_s = health.left_s(identity)
-        if cooling_s > 0.0:
-            if any(health.left_s(p.identity) < cooling_s for p in later):
-                visit.skip(FailureKind.COOLING, f"cooling down for {cooling_s:.1f} s")
-                return False
-            if cooling_s < visit.end - clock():
-                visit.waited_s = cooling_s
-                await self._around.sleep(cooling_s)
-        elif health.is_on_trial(identity) and any(
-            health.left_s(p.identity) == 0.0 and not health.is_on_trial(p.identity) for p in later
+        health = self._around.health
+        while (turn := visit.look()).wait_s > 0.0:
+            visit.waited_s += turn.wait_s
+            await self._around.sleep(turn.wait_s)
+        if turn.passes_over:
+            return False
+        if health.is_on_trial(visit.provider.identity) and any(
+            health.left_s(p.identity) == 0.0 and not health.is_on_trial(p.identity)
+            for p in visit.later
         ):
             visit.skip(FailureKind.COOLING, "another ticket is trying it after a cooldown")
             return False
-        if visit.end <= clock():
+        if visit.end <= self._around.clock():
             visit.skip(FailureKind.DEADLINE, "no time was left")
             return False
         return True

@@ -5,6 +5,7 @@ What follows a failure is decided in `actions`; a visit obeys, keeps the trail, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -30,6 +31,7 @@ from weighbridge.router.health import ProviderHealth
 from weighbridge.router.latency import Latencies
 from weighbridge.router.outcome import Answered
 from weighbridge.router.telemetry import Telemetry
+from weighbridge.router.turn import Turn, turn
 from weighbridge.schemas.task import Task
 from weighbridge.schemas.ticket import Ticket
 
@@ -95,6 +97,7 @@ class Visit:
         around: what all visits share.
         asked: what is asked.
         provider: of whom.
+        later: those who would be asked instead.
         approach: how at first.
         end: on the clock; no attempt goes on beyond it.
         allowance: is used up request by request.
@@ -106,12 +109,15 @@ class Visit:
     around: Surroundings
     asked: Asked
     provider: Provider
+    later: Sequence[Provider]
     approach: InitVar[Approach]
     end: float
     allowance: Allowance
     trail: list[Attempt]
     waited_s: float = 0.0
     has_refused: bool = False
+    _began: float = math.inf
+    _failed: FailureKind = FailureKind.UNKNOWN
     _tries: int = 0
     _amended: frozenset[Amend] = frozenset()
     _inquiry: Inquiry = field(init=False)
@@ -125,13 +131,30 @@ class Visit:
     async def run(self) -> Answered | Action:
         """Ask until there is an answer, or asking again cannot help."""
         health, identity = self.around.health, self.provider.identity
+        self._began = self.around.clock()
         with health.trial(identity):
             step = await self._attempt()
             if isinstance(step, Action) and step.again:
                 step = await self._asked_again(step)
             if isinstance(step, Action) and step.health is not Health.UNTOUCHED:
-                health.cool(identity, step.wait_s, is_disabled=step.health is Health.DISABLE)
+                health.cool(identity, step.wait_s, self._failed, is_asked=step.is_asked)
         return step
+
+    def look(self, since: float = -math.inf) -> Turn:
+        """Whether the provider may be asked; if it is passed over the trail says why.
+
+        Args:
+            since: on the clock; cooldowns that began earlier are known already.
+        """
+        health = self.around.health
+        cooling = health.cooldown(self.provider.identity)
+        if cooling is None or cooling.began < since:
+            return Turn()
+        later = [health.cooldown(other.identity) for other in self.later]
+        found = turn(cooling, later, left_s=self.end - self.around.clock())
+        if found.passes_over:
+            self.skip(FailureKind.COOLING, str(cooling))
+        return found
 
     def skip(self, kind: FailureKind, detail: str) -> None:
         """Note that the provider was not asked."""
@@ -142,7 +165,7 @@ class Visit:
         made = [first]
 
         async def attempt() -> Answered | Action:
-            return made.pop() if made else await self._attempt()
+            return made.pop() if made else self._heard() or await self._attempt()
 
         retrying = AsyncRetrying(
             retry=retry_if_result(lambda step: isinstance(step, Action) and step.again),
@@ -164,11 +187,25 @@ class Visit:
                 self.skip(admitted.kind, admitted.detail)
                 return Action()
             self.waited_s += admitted.waited_s
+            if admitted.waited_s > 0.0 and (heard := self._heard()):
+                self.allowance.left += 1
+                admitted.withdraw()
+                return heard
             before = len(self.trail)
             result, step = await self._sent()
             costs = [attempt.cost_usd for attempt in self._own(before)]
             admitted.settle(spent_usd(result, _total(costs)))
             return step
+
+    def _heard(self) -> Action | None:
+        """What follows from what other tickets have found out since this visit began."""
+        found = self.look(self._began)
+        if found.passes_over:
+            return Action()
+        if found.wait_s == 0.0:
+            return None
+        self.waited_s += found.wait_s
+        return Action(again=True, wait_s=found.wait_s)
 
     def _own(self, before: int) -> list[Attempt]:
         """What this visit has added to the trail since; others may have added theirs."""
@@ -216,8 +253,12 @@ class Visit:
             jitter=self.around.jitter(),
             can_replan=can_replan,
         )
+        self._failed = failure.kind
         if action.again and not self._amend(action, failure):
             action = Action()
+        if action.again and (heard := self._heard()):
+            self.waited_s = max(action.wait_s, heard.wait_s)
+            action = replace(action, wait_s=self.waited_s) if heard.again else heard
         if allowed_s <= took_s and allowed_s < self.provider.timeout_s:
             # The ticket's time was up, not the provider's: that is no outage.
             action = replace(action, health=Health.UNTOUCHED)

@@ -19,25 +19,28 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from secrets import token_hex
-from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar, get_args
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from sqlalchemy import Connection, delete, insert, select
 
+from weighbridge.decision import FailureKind
 from weighbridge.errors import QueueUnavailable
 from weighbridge.store.database import Database
 from weighbridge.store.dialect import lock
 from weighbridge.store.exchanger import Exchanger
 from weighbridge.store.tables import cooldown_table
 
-Kind: TypeAlias = Literal[
-    "cooling",  # it asked for time, or was out of order
-    "disabled",  # no waiting cures it: quota, credential, a model that is gone
-]
-
 BUSY_S: Final = 1.0  # between two looks at the database while somebody is cooling
 QUIET_S: Final = 5.0  # otherwise
 FORGOTTEN_AFTER_S: Final = 3600.0  # past a cooldown that no answer has ended
 _AHEAD_US: Final = 1_000_000  # by which the clocks of two machines may differ unnoticed
+
+# Why a provider is left alone, as the table has it: the failure, and whether the provider asked.
+_WORDS: Final[Mapping[tuple[FailureKind, bool], str]] = {
+    **{(kind, False): kind.value for kind in FailureKind},
+    **{(kind, True): f"{kind.value}:asked" for kind in FailureKind},
+}
+_CAUSES: Final = {word: cause for cause, word in _WORDS.items()}
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -49,15 +52,30 @@ class Cooldown:
 
     Args:
         identity: of the provider; without secrets.
-        kind: why.
+        kind: of the failure that it follows.
+        is_asked: the provider itself named the time.
         began: about when.
         left_s: until it may be asked again, above 0.
     """
 
     identity: str
-    kind: Kind
+    kind: FailureKind
+    is_asked: bool
     began: datetime
     left_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """The longest cooldown of a provider, in monotonic seconds of this process; see `Cooldown`.
+
+    One that is over is known until somebody has been answered: one ticket should try it first.
+    """
+
+    kind: FailureKind
+    is_asked: bool
+    began: float
+    until: float
 
 
 class SharedHealth:
@@ -91,9 +109,16 @@ class SharedHealth:
         self._exchanger = Exchanger(self._exchange, self._lock, "cooldowns")
         self._exchange()
 
-    def told(self, identity: str, wait_s: float, kind: Kind = "cooling") -> None:
+    def told(
+        self,
+        identity: str,
+        wait_s: float,
+        kind: FailureKind = FailureKind.TRANSIENT,
+        *,
+        is_asked: bool = False,
+    ) -> None:
         """A provider is left alone for some time; a longer cooldown is never cut short."""
-        key = _Key(identity, kind)
+        key = _Key(identity, _WORDS[kind, is_asked])
         with self._lock:
             now = self._monotonic()
             new = _Span(now, now + wait_s)
@@ -119,20 +144,22 @@ class SharedHealth:
             if len(self._known) < len(before):
                 self._ask_for_exchange(self._monotonic())
 
-    def others(self) -> Mapping[str, float]:
-        """Seconds that are left, by identity, as any process knows it, this one included.
-
-        0 where a cooldown is over and nobody has answered since: one ticket should try it first.
-        """
-        left: dict[str, float] = {}
+    def known(self) -> Mapping[str, Known]:
+        """What any process knows, this one included, by identity."""
+        longest: dict[str, Known] = {}
         with self._lock:
             now = self._monotonic()
             for key, span in self._known.items():
-                left[key.identity] = max(left.get(key.identity, 0.0), span.over - now)
-            pause_s = BUSY_S if any(left.values()) else QUIET_S
+                before = longest.get(key.identity)
+                if before is None or span.over > before.until:
+                    kind, is_asked = _CAUSES[key.word]
+                    longest[key.identity] = Known(
+                        kind=kind, is_asked=is_asked, began=span.began, until=span.over
+                    )
+            pause_s = BUSY_S if any(each.until > now for each in longest.values()) else QUIET_S
             if now - self._asked_at >= pause_s:
                 self._ask_for_exchange(now)
-        return left
+        return longest
 
     def entries(self) -> list[Cooldown]:
         """Who is left alone now and why, by identity and kind; one identity can have both."""
@@ -142,7 +169,8 @@ class SharedHealth:
         return [
             Cooldown(
                 identity=key.identity,
-                kind=key.kind,
+                kind=_CAUSES[key.word][0],
+                is_asked=_CAUSES[key.word][1],
                 began=_EPOCH + (now.wall - _us(now.mono - span.began)) * _MICROSECOND,
                 left_s=span.over - now.mono,
             )
@@ -192,7 +220,7 @@ class SharedHealth:
 
 class _Key(NamedTuple):
     identity: str
-    kind: Kind
+    word: str
 
 
 class _Span(NamedTuple):
@@ -209,7 +237,7 @@ class _Row(NamedTuple):
     """
 
     identity: str
-    kind: Kind
+    kind: str
     began_at: int
     over_at: int
     mark: str
@@ -278,8 +306,8 @@ def _us(seconds: float) -> int:
 def _read(connection: Connection, before: _Rows, now: _Now) -> _Rows:
     table = cooldown_table
     columns = [table.c[name] for name in _Row._fields]
-    # Kinds that a newer version brought are not known here.
-    known = select(*columns).where(table.c.kind.in_(get_args(Kind)))
+    # Words that another version brought are not known here.
+    known = select(*columns).where(table.c.kind.in_(_CAUSES))
     rows = [_Row(*row) for row in connection.execute(known)]
     spans = {row.mark: span for row, span in before.items()}
     return {row: spans.get(row.mark) or _span(row, now) for row in rows}
