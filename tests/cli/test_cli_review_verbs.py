@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
+_kept: dict[str, Any] = {}  # what the first test has made, which the others copy
+
 
 @pytest.fixture
-def items(cli) -> list[str]:
+def items(cli, home) -> list[str]:
     """Three items that wait, in the order of work."""
+    if _kept:
+        _kept["path"](home).parent.mkdir(parents=True, exist_ok=True)
+        _kept["path"](home).write_bytes(_kept["database"])
+        return _kept["items"]
     lines = [{"id": f"t{number}", "body": f"Charged {number} times."} for number in range(3)]
     text = "\n".join(map(json.dumps, lines))
     cli("triage", "--json", "--format", "jsonl", stdin=text.encode())
-    return [line["id"] for line in cli("review", "show", "--json").lines]
+    (path,) = home.rglob("*.db")
+    name = path.relative_to(home)
+    _kept["items"] = [line["id"] for line in cli("review", "show", "--json").lines]
+    _kept["path"], _kept["database"] = lambda folder: folder / name, path.read_bytes()
+    return _kept["items"]
 
 
 @pytest.fixture
@@ -147,7 +158,7 @@ def test_item_is_noted_assigned_due_cancelled_and_reopened(cli, items):
         ["bulk", "x"],
     ],
 )
-def test_call_that_makes_no_sense_is_a_usage_error(cli, items, arguments):
+def test_call_that_makes_no_sense_is_a_usage_error(cli, arguments):
     assert cli("review", *arguments).code == 2
 
 

@@ -17,6 +17,7 @@ from weighbridge.config import open_database, open_queue
 from weighbridge.errors import ConfigError, ExtraMissing
 from weighbridge.settings import load_settings
 from weighbridge.store.roles import Role
+from weighbridge.webhook_config import build_webhooks
 
 if TYPE_CHECKING:
     from weighbridge.service.assembly import Parts
@@ -44,7 +45,10 @@ def serve(
     ] = None,
     config: ConfigOption = None,
 ) -> None:
-    """Open the review page; on this machine alone unless told otherwise."""
+    """Open the review page; on this machine alone unless told otherwise.
+
+    While it runs, webhooks are told and old texts are removed, as the configuration says.
+    """
     if (certificate is None) != (key is None):
         usage("--certificate and --key go together")
     try:
@@ -54,6 +58,8 @@ def serve(
         from weighbridge.service.hosts import LOOPBACK_NAMES
     except ModuleNotFoundError as error:
         raise ExtraMissing("serve", (error.name or "").partition(".")[0]) from None
+    from weighbridge.review.upkeep import kept_up
+
     is_local = is_loopback(host)
     settings = load_settings(config)
     with closing(open_queue(settings)) as queue, closing(open_database(settings)) as database:
@@ -63,7 +69,7 @@ def serve(
             audit_rate=settings.review.audit_rate,
             hosts=LOOPBACK_NAMES | {name.lower() for name in allow_host or [] if name},
             # Browsers keep such a cookie to themselves where there is no HTTPS, but for loopback.
-            is_secure=not is_local or certificate is not None,
+            is_secure=not is_local or certificate is not None or behind_proxy is not None,
         )
         if not is_local and not parts.has_logins():
             raise ConfigError(
@@ -72,7 +78,11 @@ def serve(
                 f"{host} can be reached from elsewhere, and nobody has a password yet",
                 "Run: weighbridge review people add NAME --role admin",
             )
-        with closing(_listen(host, port)) as listener:
+        webhooks, retention_s = build_webhooks(settings), settings.review.retention
+        with (
+            closing(_listen(host, port)) as listener,
+            kept_up(database, webhooks=webhooks, retention_s=retention_s),
+        ):
             _greet(parts, listener, is_local=is_local, has_tls=certificate is not None)
             uvicorn.Server(
                 uvicorn.Config(
