@@ -8,6 +8,7 @@ WeighbridgeError
 │   └── SchemaRefused      a JSON Schema that a dialect or the engine cannot enforce
 ├── CapabilityMissing      a provider lacks what a task cannot do without
 ├── ProviderAbsent         a configured provider cannot be asked at all
+├── RouterClosed           a router was used after it was closed (also a RuntimeError)
 ├── JsonInvalid            text that strict JSON does not allow (also a ValueError)
 ├── EngineError            the local engine cannot answer
 │   ├── ExtraMissing       a package of an optional extra is not installed
@@ -145,6 +146,12 @@ class ProviderAbsent(WeighbridgeError):
 
     def __str__(self) -> str:
         return self.reason
+
+
+class RouterClosed(WeighbridgeError, RuntimeError):
+    """A router was used after it was closed."""
+
+    hint = "Ask inside its `with` block, or make a new Router."
 
 
 class JsonInvalid(WeighbridgeError, ValueError):

@@ -17,6 +17,7 @@ import pytest
 from loopback import Server, serving
 from stage import MemoryQueue, Stage, answer
 
+from weighbridge.errors import RouterClosed
 from weighbridge.providers.http import HttpProvider
 from weighbridge.providers.ledger import MemoryLedger
 from weighbridge.providers.openai import OpenAIAdapter
@@ -85,15 +86,15 @@ def test_closing_ends_what_other_threads_wait_for(_: int) -> None:
 
 def test_call_in_the_moment_of_closing_is_answered_or_told() -> None:
     """No call is left with a loop that has taken its last turn."""
-    router = Stage({"a": [answer()]}).router()
+    told = (concurrent.futures.CancelledError, RouterClosed)
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         for _ in range(150):
+            router = Stage({"a": [answer()]}).router()
             calls = [pool.submit(router.triage, "x") for _ in range(4)]
             router.close()
             for call in calls:
                 failed = call.exception(timeout=10)
-                assert failed is None or isinstance(failed, concurrent.futures.CancelledError)
-    router.close()
+                assert failed is None or isinstance(failed, told)
 
 
 async def test_closing_from_a_coroutine_ends_what_is_under_way_on_its_loop() -> None:
@@ -153,13 +154,58 @@ def test_thread_of_the_background_loop_ends_with_the_router() -> None:
     assert threading.active_count() == before
 
 
-def test_closing_is_harmless_before_during_and_after(server: Server) -> None:
+def test_closing_is_harmless_however_often(server: Server) -> None:
     router = real_router(server)
-    router.close()
     assert router.triage("x").status == "accepted"
     router.close()
+    router.close()
     asyncio.run(router.aclose())
-    assert server.hits["ok"] == 1
+    unused = real_router(server)
+    asyncio.run(unused.aclose())
+    unused.close()
+
+
+async def enter_async(router: Router) -> None:
+    async with router:
+        """Nothing to do in here."""
+
+
+def enter(router: Router) -> None:
+    with router:
+        """Nothing to do in here."""
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda router: router.triage("x"),
+        lambda router: asyncio.run(router.atriage("x")),
+        lambda router: list(router.triage_many(["x"])),
+        lambda router: router.result("item-0"),
+        lambda router: asyncio.run(router.aresolved()),
+        lambda router: asyncio.run(enter_async(router)),
+        enter,
+    ],
+    ids=["triage", "atriage", "triage_many", "result", "aresolved", "async with", "with"],
+)
+@pytest.mark.parametrize("is_async", [False, True])
+def test_router_that_is_closed_says_so_and_starts_nothing(
+    use: Callable[[Router], object], is_async: bool
+) -> None:
+    """Its parts are closed: what it would still answer could neither be counted nor queued."""
+    stage = Stage({"a": [answer()]})
+    before = threading.active_count()
+    with stage.router() as router:
+        router.triage("x")
+    closed = stage.router()
+    if is_async:
+        asyncio.run(closed.aclose())
+    else:
+        closed.close()
+    for each in (router, closed):
+        with pytest.raises(RouterClosed, match="the router is closed"):
+            use(each)
+    assert (len(stage.requests), threading.active_count()) == (1, before)
 
 
 async def test_closing_from_a_coroutine_closes_both_loops_connections(server: Server) -> None:

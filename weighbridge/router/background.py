@@ -8,11 +8,15 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from weighbridge.errors import RouterClosed
+
 T = TypeVar("T")
 
 
 class Background:
     """Starts with the first call; works inside a running event loop too, such as a notebook's.
+
+    Once it has been stopped it takes no more calls.
 
     A process that was forked off has the loop but not its thread: it starts anew with its own.
     """
@@ -22,11 +26,19 @@ class Background:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._process = os.getpid()
+        self._is_stopped = False
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the loop and wait for its result."""
+        """Run a coroutine on the loop and wait for its result.
+
+        Raises:
+            RouterClosed: the loop has been stopped.
+        """
         self._leave_to_parent()
         with self._lock:  # until the loop knows of it: once it is told to stop it takes nothing
+            if self._is_stopped:
+                work.close()  # or Python complains that nobody has awaited it
+                raise RouterClosed("the router is closed")
             loop = self._started()
             future = asyncio.run_coroutine_threadsafe(work, loop)
         try:
@@ -41,6 +53,7 @@ class Background:
         """End the loop and its thread, and what belongs to it; harmless when repeated."""
         self._leave_to_parent()
         with self._lock:
+            self._is_stopped = True
             loop, self._loop = self._loop, None
             thread, self._thread = self._thread, None
         if loop is not None and thread is not None:

@@ -209,6 +209,7 @@ class Router:
             ticket: text (a body), a mapping of a ticket's fields, or a Ticket.
 
         Raises:
+            RouterClosed: it was closed before.
             TicketInvalid: the input is no ticket.
             QueueUnavailable: a person must look and the queue cannot be written; the error carries
                 the decision.
@@ -279,6 +280,7 @@ class Router:
             ItemNotFound: there is no such item.
             QueueUnavailable: the queue cannot be read.
         """
+        self._under_way.check()
         return resolution_of(self._queue.get(review_id), task or self.task)
 
     async def aresult(self, review_id: str, *, task: Task | None = None) -> Resolution | None:
@@ -299,6 +301,7 @@ class Router:
         Raises:
             QueueUnavailable: the queue cannot be read.
         """
+        self._under_way.check()
         found = [
             resolution_of(item, task or self.task) for item in self._queue.settled(since, limit)
         ]
@@ -333,17 +336,12 @@ class Router:
 
     def close(self) -> None:
         """Close connections, providers and the queue; synchronous calls under way are cancelled."""
+        self._under_way.shut()
         self._background.stop()
         for provider in self._providers:
             provider.close()
         self._recorder.close()
-        for part in (
-            self._cache,
-            self._cooldowns,
-            self._admission,
-            self._ledger,
-            self._rulings,
-        ):
+        for part in (self._cache, self._cooldowns, self._admission, self._ledger, self._rulings):
             if part is not None:
                 part.close()
         self._queue.close()
@@ -353,11 +351,13 @@ class Router:
 
         Those on other loops than the running one are not, nor are their connections closed.
         """
+        self._under_way.shut()
         await self._under_way.cancel()
         await self._connections.aclose()
         await asyncio.to_thread(self.close)
 
     def __enter__(self) -> Self:
+        self._under_way.check()
         return self
 
     def __exit__(
@@ -369,7 +369,7 @@ class Router:
         self.close()
 
     async def __aenter__(self) -> Self:
-        return self
+        return self.__enter__()
 
     async def __aexit__(
         self,
