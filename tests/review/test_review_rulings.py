@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -218,3 +221,35 @@ def test_database_that_goes_away_later_leaves_what_is_known(breakable, clocks, c
         clocks.wall = kept.proof.expires_at
         assert rulings.ruling(KEY) == Ruling()
     assert "certificates are kept in memory for now" in caplog.text
+
+
+CERTIFIES = """
+import sys
+from weighbridge.review.guarantees import Guarantees
+from weighbridge.review.looking import Wanted
+from weighbridge.store.database import Database
+
+guarantees = Guarantees(Database(sys.argv[1]), audit_rate=0.1)
+(key,) = guarantees.keys()
+print(guarantees.certify(key, Wanted(risk=0.02)).result.id)
+"""
+
+
+def test_what_another_process_certifies_is_in_force_here_soon(breakable):
+    """And what this one finds out, the other would."""
+    database, path = breakable
+    stock(database, KEY, [(0.97, True)] * 300)
+    with closing(Rulings(database)) as rulings:
+        done = subprocess.run(
+            [sys.executable, "-c", CERTIFIES, f"sqlite:///{path}"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+        end = time.monotonic() + 30
+        while (known := rulings.ruling(KEY).guarantee) is None:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+    assert known.certificate == done.stdout.strip()
+    assert known == Guarantees(database, audit_rate=0.1).certificates()[KEY].guarantee

@@ -59,6 +59,7 @@ class Rulings:
         self._database, self._clock, self._monotonic = database, clock, monotonic
         self._latest = clock()
         self._seen: _Seen | None = None
+        self._turn = self._told = 0  # of the look that began last, and of the one that is known
         self._known: Mapping[CalibrationKey, _Known] = {}
         self._lock = threading.Lock()
         self._learn()
@@ -111,6 +112,8 @@ class Rulings:
     def _learn(self) -> None:
         with self._lock:
             seen, now = self._seen, self._wall()
+            self._turn += 1
+            turn = self._turn
         with self._database.reading() as connection:
             keys = known_keys(connection)
             certificates = newest_certificates(connection, keys)
@@ -128,7 +131,8 @@ class Rulings:
             fit, _ = calibrators.get(key_id, (None, False))
             known[keys[key_id]] = _Known.of(key_id, certificates.get(key_id), fit)
         with self._lock:
-            self._known, self._seen = known, news
+            if turn > self._told:  # else a look that began later has ended earlier
+                self._known, self._seen, self._told = known, news, turn
 
 
 class _Seen(NamedTuple):
