@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from queue_entries import make_audit, make_entry
 
@@ -226,6 +226,7 @@ def test_lease_of_a_clock_that_was_ahead_does_not_last_for_ever(queue, clock):
 values = st.dictionaries(st.sampled_from("abc"), st.sampled_from([1, 1.0, "1", True, None]))
 
 
+@settings(deadline=None)
 @given(st.lists(values, min_size=1, max_size=4))
 def test_answers_agree_exactly_when_no_field_has_two_values(answers):
     """As JSON: no number stands for another type."""
@@ -237,6 +238,7 @@ def test_answers_agree_exactly_when_no_field_has_two_values(answers):
         assert {(name, repr(value)) for name, value in outcome.values.items()} == spellings
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(["correct", "unsure", "unclassifiable"]), min_size=1))
 def test_doubt_or_mixture_is_no_agreement(kinds):
     outcome = agreed([Opinion(kind=kind, values={}) for kind in kinds])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from queue_entries import make_audit, make_entry
 
@@ -179,6 +179,7 @@ def test_twins_differ_in_nothing_but_spelling_and_numbers(one, other, are_twins)
     assert (group_key({"body": one}) == group_key({"body": other})) == are_twins
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=())))
 def test_any_text_has_a_group_and_its_case_plays_no_part(text):
     """Surrogates and all."""
@@ -215,6 +216,7 @@ ages_s = st.integers(0, 4 * 365 * 86_400)
 doubts = st.floats(0, 1)
 
 
+@settings(deadline=None)
 @given(ages_s, ages_s, doubts, doubts, st.sampled_from(sorted(HEAD_STARTS_S)))
 def test_nothing_starves(age, younger_by, doubt, other_doubt, policy):
     """Whoever comes a head start later comes behind, however uncertain."""
@@ -228,6 +230,7 @@ def test_nothing_starves(age, younger_by, doubt, other_doubt, policy):
         assert (doubt < other_doubt) <= (old >= young)
 
 
+@settings(deadline=None)
 @given(ages_s, doubts, ages_s)
 def test_due_time_only_ever_moves_ahead(age, doubt, due_s):
     """And is worth being as old as the lead says."""
@@ -236,6 +239,7 @@ def test_due_time_only_ever_moves_ahead(age, doubt, due_s):
     assert due == min(without, (due_s - round(LEAD_S)) * 10**6)
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=True) | st.none(), max_size=3))
 def test_uncertainty_is_that_of_the_least_certain_required_field(probabilities):
     """From 0 to 1, and 1 where it is not known: a strange number hides no ticket."""

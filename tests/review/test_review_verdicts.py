@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from queue_entries import CANARY
 
@@ -62,6 +62,7 @@ def test_verdict_that_does_not_answer_is_refused(values, field, hint):
     assert hint in refused.value.hint
 
 
+@settings(deadline=None)
 @given(json_values)
 def test_value_is_permitted_exactly_when_it_is_an_option(value):
     """Equality is that of JSON: no number stands for another type."""
@@ -74,6 +75,7 @@ def test_value_is_permitted_exactly_when_it_is_an_option(value):
         assert is_option
 
 
+@settings(deadline=None)
 @given(json_values)
 def test_same_value_is_always_correct(value):
     """Any JSON the machine said can be confirmed, surrogates and all."""

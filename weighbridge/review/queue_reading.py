@@ -70,7 +70,7 @@ class QueueReading:
             return listing.history(connection, item_id)
 
     def alike(self, item_id: str, limit: int | None = None) -> list[ReviewId]:
-        """Other unsettled items whose tickets say the same, in the order of work; all by default."""
+        """The other unsettled items whose tickets say the same, at most `limit`, in work order."""
         with self._reading() as (connection, _):
             return listing.alike(connection, item_id, limit)
 
