@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import os
 import sqlite3
 import sys
 import tempfile
@@ -128,11 +129,23 @@ def _fill(database: Database, queue: ReviewQueue, number: int) -> None:
                 for table in (item_table, slot_table, event_table, decision_table):
                     connection.execute(_multiplied(table, first), {"start": start, "end": end})
             progress.advance(bar, end - start)
+    _settle(database)
+
+
+def _settle(database: Database) -> None:
+    """Let all that was filled in reach the disk, as it had long before in a queue that grew."""
+    tables = (item_table, slot_table, event_table, decision_table)
     if database.is_postgresql:
-        # As its own vacuuming does a minute later.
-        for table in (item_table, slot_table, event_table, decision_table):
-            with database.writing() as connection:
+        with database.writing() as connection:
+            for table in tables:
                 connection.execute(text(f"ANALYZE {table.name}"))
+            connection.execute(text("CHECKPOINT"))
+    else:
+        with database.reading() as connection:
+            connection.exec_driver_sql("COMMIT")  # no checkpoint is made within a transaction
+            connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+            connection.exec_driver_sql("BEGIN")
+    os.sync()
 
 
 def _multiplied(table: Table, first: str) -> Insert:
