@@ -153,6 +153,19 @@ def test_configuration_of_the_providers_page_is_valid() -> None:
     assert load_settings({**second, "provider": named}).router.stronger == ("gpu-box",)
 
 
+def test_numbers_of_the_guarantees_page_are_right() -> None:
+    """Each line with a call is held against the number in its comment."""
+    page = (ROOT / "docs" / "guarantees.md").read_text("utf-8")
+    (block,) = blocks("python", page)
+    names: dict[str, Any] = {}
+    exec(compile(block, "guarantees.md", "exec", dont_inherit=True), names)
+    lines = re.findall(r"^(sample_size.*?)  +# (\d+)", block, re.MULTILINE)
+    assert len(lines) == 3
+    assert [eval(call, names) for call, _ in lines] == [int(number) for _, number in lines]
+    (settings,) = blocks("toml", page)
+    assert load_settings(tomllib.loads(settings)).review.certificate_validity == 30 * 86_400
+
+
 def test_configuration_of_the_routing_page_is_valid() -> None:
     """All blocks together, with the providers that they only name."""
     page = (ROOT / "docs" / "routing.md").read_text("utf-8")
