@@ -25,7 +25,11 @@ def upgrade() -> None:
     )
     of_ticket = sa.text("kind = 'ticket'")
     op.create_index(
-        "ix_spending_ticket", "spending", ["day"], sqlite_where=of_ticket, postgresql_where=of_ticket
+        "ix_spending_ticket",
+        "spending",
+        ["day"],
+        sqlite_where=of_ticket,
+        postgresql_where=of_ticket,
     )
 
 
