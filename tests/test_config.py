@@ -215,3 +215,22 @@ def test_provider_without_its_key_is_passed_over_with_that_reason(tmp_path, monk
         assert (way.kind, "SOME_KEY is not set" in way.detail) == ("unavailable", True)
     with pytest.raises(ConfigError, match="SOME_KEY is not set"):
         build_router(load_settings({"provider": [absent], "review": review}))
+
+
+@pytest.mark.parametrize("policy", ["second_opinion", "review"])
+def test_second_opinion_that_fails_for_want_of_a_key_is_a_warning(
+    tmp_path, monkeypatch, caplog, policy
+):
+    """The first provider can still be asked; with the key, and without the wish, nobody is told."""
+    chain = {
+        "provider": [OPENAI, {**OPENAI, "name": "b", "api_key_env": "SOME_KEY"}],
+        "review": {"database": f"sqlite:///{tmp_path}/a.db"},
+        "gate": {"without_evidence": policy},
+    }
+    monkeypatch.setenv("SOME_KEY", CANARY)
+    build_router(load_settings(chain)).close()
+    assert caplog.messages == []
+    monkeypatch.delenv("SOME_KEY")
+    build_router(load_settings(chain)).close()
+    told = [text for text in caplog.messages if "nobody gives a second opinion beside 'a'" in text]
+    assert len(told) == (policy == "second_opinion")

@@ -118,6 +118,20 @@ def test_usual_slip_is_answered_with_what_to_write(content: dict[str, Any], said
     assert said in problem(content).problem
 
 
+def test_second_opinion_of_nobody_is_refused() -> None:
+    """Every answer without evidence would wait for a person, whatever the setting says."""
+    wanted = {"gate": {"without_evidence": "second_opinion"}}
+    other, local = {**ENDPOINT, "name": "b"}, {"kind": "local"}
+    assert "'a' alone is asked" in problem({"provider": [ENDPOINT], **wanted}).problem
+    only = {"router": {"order": ["a"]}}
+    assert (
+        "'a' alone is asked" in problem({"provider": [ENDPOINT, other], **wanted, **only}).problem
+    )
+    assert load_settings({"provider": [ENDPOINT, other], **wanted})
+    assert load_settings({"provider": [ENDPOINT, local], **wanted})
+    assert load_settings({"provider": [ENDPOINT]})
+
+
 def test_deadline_that_leaves_no_time_before_the_last_resort_is_refused() -> None:
     """What is kept back for it would silently leave the others unasked."""
     chain = {"provider": [ENDPOINT, {"kind": "local", "reserve": "8s"}]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import logging
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from weighbridge.store.database import Database
     from weighbridge.store.health import SharedHealth
     from weighbridge.store.ledger import CapabilityLedger
+
+_logger = logging.getLogger(__name__)
 
 
 def build_task(settings: Settings) -> Task:
@@ -348,6 +351,9 @@ def _build_providers(
     present = [one for one in providers if not isinstance(one, AbsentProvider)]
     if missing is not None and not present:
         raise missing
+    wants_second = settings.gate.without_evidence == "second_opinion"
+    if missing is not None and wants_second and len(present) == 1:
+        _logger.warning("nobody gives a second opinion beside %r: %s", present[0].name, missing)
     if all(isinstance(one, LocalProvider) for one in present):
         for one in present:
             assert isinstance(one, LocalProvider)

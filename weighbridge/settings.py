@@ -279,6 +279,11 @@ class Settings(BaseSettings):
             if name not in (self.router.order or names):
                 raise ValueError(f"router.stronger names {name!r}, which is not asked at all")
         first, *others = self.asked
+        if self.gate.without_evidence == "second_opinion" and not others:
+            raise ValueError(
+                f"gate.without_evidence wants a second opinion, and {first.name!r} alone is asked;"
+                " the local engine would do as the second"
+            )
         kept_s = sum(other.reserve for other in others if isinstance(other, LocalSettings))
         if kept_s >= self.router.deadline:
             raise ValueError(
