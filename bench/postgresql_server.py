@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
@@ -15,7 +14,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-_START_S, _STOP_S = 60.0, 20.0
+_START_S, _STOP_S = 30.0, 20.0
+# Stops the server when its standard input ends: also when whoever started it was killed.
+_WATCHED = '"$@" & server=$!; cat > /dev/null; kill -INT $server 2> /dev/null; wait $server'
 
 
 class NotInstalled(Exception):
@@ -62,10 +63,11 @@ class Server:
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [
-                    *(self._bin / "postgres", "-D", self._data, "-k", self._folder),
+                    *("sh", "-c", _WATCHED, "postgresql", self._bin / "postgres"),
+                    *("-D", self._data, "-k", self._folder),
                     *(word for setting in settings for word in ("-c", setting)),
                 ],
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
                 cwd=self._folder,
@@ -76,13 +78,9 @@ class Server:
 
     def halt(self) -> None:
         """Stop it at once, whoever is connected; harmless when repeated."""
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGINT)
-            try:
-                self._process.wait(_STOP_S)
-            except subprocess.TimeoutExpired:
-                self._process.send_signal(signal.SIGQUIT)
-                self._process.wait(_STOP_S)
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        self._process.wait(_STOP_S)
 
     def stop(self) -> None:
         """Stop it and remove its data."""
@@ -147,7 +145,7 @@ class Server:
             try:
                 self.execute("SELECT 1")
             except psycopg.OperationalError:
-                if self._process.poll() is not None or time.monotonic() > give_up_at:
+                if time.monotonic() > give_up_at:
                     self.halt()
                     log = (self._folder / "log").read_text("utf-8", "replace")
                     raise RuntimeError(f"PostgreSQL did not start: {log[-2000:]}") from None
