@@ -8,13 +8,12 @@ from hypothesis import given, settings
 from labelled import CHECK_SET, KEY, NOTHING, labels, shares
 from sklearn.isotonic import IsotonicRegression
 
+from weighbridge.decision import CalibrationKey
 from weighbridge.review.calibration import (
-    CalibrationKey,
     Histogram,
     Isotonic,
     Platt,
     Temperature,
-    calibrator_for,
 )
 from weighbridge.review.calibration_fits import (
     MIN_LABELS,
@@ -247,14 +246,6 @@ def test_what_is_no_confidence_has_no_probability(calibrator, confidence):
 def test_certainty_at_either_end_is_no_error(calibrator):
     """A probability of exactly 1 is what rounding makes of a very sure model."""
     assert 0 <= calibrator.probability(0.0) < calibrator.probability(1.0) <= 1
-
-
-def test_own_calibrator_comes_before_the_pooled_one_and_that_before_none():
-    own, pooled, *_ = CALIBRATORS
-    other = dataclasses.replace(KEY, prompt="p-2")
-    assert calibrator_for(KEY, {KEY: own}, pooled) is own
-    assert calibrator_for(other, {KEY: own}, pooled) is pooled
-    assert calibrator_for(other, {KEY: own}, None) is None
 
 
 @pytest.mark.parametrize("part", ["provider", "model", "prompt", "schema", "field"])

@@ -16,7 +16,7 @@ from weighbridge.review.distributions import (
     tempered,
     without_habit,
 )
-from weighbridge.review.labels import Labels, NotYet, weakest_of
+from weighbridge.review.labels import Labels, NotYet
 from weighbridge.review.learn_extra import learn_module
 
 weights = st.lists(st.floats(1e-6, 1), min_size=1, max_size=8)
@@ -62,27 +62,6 @@ def test_labels_may_come_as_lists_or_arrays():
     assert Labels(confidences=np.array([0.25, 1.0]), correct=np.array([True, False])) == listed
     assert Labels(confidences=(0.25, 1), correct=(1, 0)) == listed
     assert (len(listed), listed.num_errors) == (2, 1)
-
-
-@given(st.lists(st.tuples(shares, st.booleans(), shares, st.booleans()), max_size=20))
-def test_whole_ticket_is_right_only_if_every_field_is(rows):
-    """And as sure as its least sure field."""
-    fields = {
-        name: Labels(
-            confidences=[row[place] for row in rows], correct=[row[place + 1] for row in rows]
-        )
-        for name, place in (("category", 0), ("priority", 2))
-    }
-    whole = weakest_of(fields)
-    assert whole.confidences == tuple(min(row[0], row[2]) for row in rows)
-    assert whole.correct == tuple(row[1] and row[3] for row in rows)
-
-
-def test_fields_of_other_tickets_cannot_be_joined():
-    one, two = Labels(confidences=[0.5], correct=[True]), Labels(confidences=[], correct=[])
-    for fields in ({}, {"category": one, "priority": two}):
-        with pytest.raises(ValueError, match="the same tickets"):
-            weakest_of(fields)
 
 
 @pytest.mark.parametrize(

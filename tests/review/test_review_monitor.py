@@ -17,7 +17,7 @@ from weighbridge.review.distributions import normalised
 from weighbridge.review.drift import confidence_drift, drift_of, population_stability
 from weighbridge.review.joint_risk import JointGuarantee
 from weighbridge.review.labels import NotYet
-from weighbridge.review.monitor import Watch, accepts, log_factors, standing, watch
+from weighbridge.review.monitor import Watch, log_factors, standing, watch
 
 
 def certificate(alpha: float = 0.02) -> Certificate:
@@ -149,8 +149,6 @@ def test_alarm_reviews_everything_until_there_is_a_new_certificate():
     assert alarmed.e_value < 1
     assert standing(calm, KEY, NOW) == "in_force"
     assert standing(alarmed, KEY, NOW) == "alarm"
-    assert accepts(calm, KEY, NOW, 1.0)
-    assert not accepts(alarmed, KEY, NOW, 1.0)
     assert standing(watch(certificate()), KEY, NOW) == "in_force"
 
 
@@ -159,26 +157,15 @@ def test_other_key_is_uncertified(part):
     """A new model, prompt or schema begins without a guarantee."""
     other = dataclasses.replace(KEY, **{part: "new"})
     assert standing(watch(certificate()), other, NOW) == "uncertified"
-    assert not accepts(watch(certificate()), other, NOW, 1.0)
 
 
-def test_certificate_ends_with_its_time_and_none_accepts_nothing():
+def test_certificate_ends_with_its_time():
     watched = watch(certificate())
     assert standing(watched, KEY, LATER - timedelta(seconds=1)) == "in_force"
     assert standing(watched, KEY, LATER) == "expired"
     assert standing(None, KEY, NOW) == "uncertified"
-    assert not accepts(watched, KEY, LATER, 1.0)
-    assert not accepts(None, KEY, NOW, 1.0)
     with pytest.raises(ValueError, match="time zone"):
         standing(watched, KEY, datetime(2026, 11, 30))  # noqa: DTZ001
-
-
-@pytest.mark.parametrize(
-    ("confidence", "accepted"),
-    [(0.9, True), (1.0, True), (math.nextafter(0.9, 0), False), (0.0, False), (math.nan, False)],
-)
-def test_answer_is_accepted_from_the_threshold_on(confidence, accepted):
-    assert accepts(watch(certificate()), KEY, NOW, confidence) is accepted
 
 
 @given(open_shares)

@@ -7,6 +7,7 @@ import logging
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from opentelemetry.semconv.attributes import error_attributes, http_attributes, 
 from opentelemetry.trace import SpanKind, StatusCode
 from telemetry_world import World, attributes, is_child, world
 
-from weighbridge.decision import Attempt, Decision, FailureKind, Reason
+from weighbridge.decision import Attempt, Decision, FailureKind, Guarantee, Reason
 from weighbridge.errors import QueueUnavailable
 from weighbridge.providers import profiles
 from weighbridge.providers.adapters import adapter_for
@@ -304,6 +305,26 @@ def test_decision_is_on_the_span_of_its_ticket(watched: World) -> None:
         "gen_ai.workflow.name": "triage",
         "weighbridge.status": "review",
     }
+
+
+def test_certificate_is_on_the_span_of_the_ticket_that_it_covers(watched: World) -> None:
+    covered = Decision(
+        ticket_id="7",
+        task="triage",
+        status="accepted",
+        value=None,
+        guarantee=Guarantee(
+            certificate="3",
+            risk=0.02,
+            confidence=0.95,
+            threshold=0.9,
+            num_labels=300,
+            expires_at=datetime(2027, 1, 1, tzinfo=UTC),
+        ),
+    )
+    decide(watched.telemetry, covered)
+    known = attributes(watched.ticket)
+    assert (known["weighbridge.certificate"], known["weighbridge.certified_risk"]) == ("3", 0.02)
 
 
 attempt_lists = st.lists(

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from weighbridge.decision import CalibrationKey
 from weighbridge.review.checks import check_share
 
 # A confidence of exactly 1 is rounding, not certainty, and has no logit.
@@ -113,13 +111,6 @@ class Histogram:
 
 
 Calibrator = Temperature | Platt | Isotonic | Histogram
-
-
-def calibrator_for(
-    key: CalibrationKey, fitted: Mapping[CalibrationKey, Calibrator], pooled: Calibrator | None
-) -> Calibrator | None:
-    """The key's own calibrator, else the pooled one, else None: the answer is *uncalibrated*."""
-    return fitted.get(key, pooled)
 
 
 def logit(confidence: float) -> float:

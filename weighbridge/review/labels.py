@@ -6,7 +6,7 @@ is what the audit coin draws; answers that were reviewed because they looked dou
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -108,28 +108,3 @@ class NotYet:
         least = "" if self.reason.startswith("too_few") else "at least "
         noun = "ticket" if self.reason == "too_little_traffic" else "audited label"
         return f"{short}: {least}{self.needed} more {noun}{'' if self.needed == 1 else 's'} needed"
-
-
-def weakest_of(fields: Mapping[str, Labels]) -> Labels:
-    """Labels of whole tickets: as sure as the least sure field, right if every field is.
-
-    One certificate over these is tighter than one for each field, whose alphas and deltas would
-    have to sum to those of the ticket.
-
-    Args:
-        fields: by field, in each the same tickets in the same order.
-
-    Raises:
-        ValueError: no field, or fields of unlike length.
-    """
-    if len({len(labels) for labels in fields.values()}) != 1:
-        raise ValueError("want at least one field, and in each the same tickets")
-    return Labels(
-        confidences=[
-            min(row)
-            for row in zip(*(labels.confidences for labels in fields.values()), strict=True)
-        ],
-        correct=[
-            all(row) for row in zip(*(labels.correct for labels in fields.values()), strict=True)
-        ],
-    )

@@ -133,20 +133,6 @@ def standing(watched: Watch | None, key: CalibrationKey, now: datetime) -> Stand
     return "in_force" if now < watched.certificate.expires_at else "expired"
 
 
-def accepts(watched: Watch | None, key: CalibrationKey, now: datetime, confidence: float) -> bool:
-    """Whether one answer may be accepted. Anything but a certificate in force says no.
-
-    Args:
-        watched: the newest for the key; None if there is none.
-        key: of the answer.
-        now: UTC.
-        confidence: before any calibration, as those of the labels; NaN is never accepted.
-    """
-    if watched is None or standing(watched, key, now) != "in_force":
-        return False
-    return confidence >= watched.certificate.threshold
-
-
 def log_factors(*, alpha: float, worse: float) -> tuple[float, float]:
     """Natural logs of what a wrong and what a right answer multiply the e-process by.
 

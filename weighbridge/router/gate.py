@@ -76,8 +76,8 @@ class Gate:
             return None if is_enough else Reason.LOW_PROBABILITY
         if ruling.probability is not None:
             # 0 is no evidence, and no calibrator makes some of it; NaN is not even that.
-            known = probability is not None and 0 < probability <= 1
-            right = ruling.probability(probability) if known and probability else None
+            is_known = probability is not None and probability > 0
+            right = ruling.probability(min(1.0, probability)) if is_known and probability else None
             return None if _enough(right, self.probability) else Reason.LOW_PROBABILITY
         if source in _KNOWN:
             return None if _enough(probability, self.probability) else Reason.LOW_PROBABILITY
