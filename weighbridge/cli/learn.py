@@ -209,7 +209,6 @@ def _plain(lesson: Lesson, number: int | None) -> dict[str, Json]:
     gathered = lesson.gathered
     plain: dict[str, Json] = {
         "version": number,
-        "is_better": lesson.version is not None,
         "num_examples": len(gathered),
     }
     if isinstance(lesson.outcome, NotLearnable):
@@ -244,23 +243,24 @@ def _show_lesson(name: str, lesson: Lesson, number: int | None) -> None:
         console.print(harmless(f"  {lesson.outcome}"))
         return
     report = lesson.outcome.report
-    table = plain_table("cross-validated", "accuracy", "95 %")
+    table = plain_table("cross-validated", "accuracy", "95 %", "log loss")
     for method, score in report.scores.items():
         table.add_row(method, *_numbers(score))
     for which, score in report.newer.items():
         table.add_row(f"{which} version, {score.num} newer texts", *_numbers(score))
     console.print(table)
-    if not report.is_better:
-        console.print("  no better than what takes no learning: nothing was kept")
+    if not report.is_worth_keeping:
+        console.print("  worse than what takes no learning: nothing was kept")
     elif number is None:
         console.print("  a dry run: nothing was kept")
     else:
         console.print(f"  version {number} is in use now; back with --rollback")
 
 
-def _numbers(score: Score) -> tuple[str, str]:
+def _numbers(score: Score) -> tuple[str, str, str]:
     low, high = score.interval
-    return f"{score.accuracy:.3f}", f"{low:.3f} … {high:.3f}"
+    loss = "" if score.log_loss is None else f"{score.log_loss:.3f}"
+    return f"{score.accuracy:.3f}", f"{low:.3f} … {high:.3f}", loss
 
 
 def _show_versions(

@@ -88,7 +88,7 @@ def teach(
         else _previous(engine, field, previous, features, opinions),
         progress=lambda at: progress(0.8 + at * 0.2),
     )
-    if not isinstance(outcome, Learned) or not outcome.report.is_better:
+    if not isinstance(outcome, Learned) or not outcome.report.is_worth_keeping:
         return Lesson(outcome=outcome, gathered=gathered, version=None)
     version = _version(engine, task, field, outcome, renamed, len(gathered))
     return Lesson(outcome=outcome, gathered=gathered, version=version)

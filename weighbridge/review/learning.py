@@ -1,11 +1,12 @@
 """Learning: from verdicts to a head for the local engine, measured beside what is cheaper.
 
 Every accuracy is cross-validated: a text is judged by what was learned from others. A version that
-does no better than the names of the labels, or the most frequent label, is not worth keeping.
+does worse than the names of the labels, or their frequencies, is not worth keeping.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,11 +18,10 @@ from weighbridge.decision import Json
 from weighbridge.review import learning_baselines as baselines
 from weighbridge.review.intervals import wilson
 from weighbridge.review.learning_examples import Gathered
-from weighbridge.review.learning_fit import Array, Features, Fit, Indices, fit, tempered
+from weighbridge.review.learning_fit import Array, Features, Fit, Indices, fit, losses, tempered
 
 MIN_EXAMPLES: Final = 10
 MIN_OF_LABEL: Final = 2  # for at least two labels
-NUM_FOLDS: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,10 +31,13 @@ class Score:
     Args:
         hits: may be fractional, where ties are shared.
         num: of how many.
+        log_loss: mean of -log of the probability given to the right label; None where nobody gave
+            probabilities.
     """
 
     hits: float
     num: int
+    log_loss: float | None = None
 
     @property
     def accuracy(self) -> float:
@@ -50,7 +53,12 @@ class Score:
     def to_json(self) -> dict[str, Json]:
         """As plain JSON."""
         low, high = self.interval
-        return {"accuracy": self.accuracy, "interval": [low, high], "num": self.num}
+        return {
+            "accuracy": self.accuracy,
+            "interval": [low, high],
+            "num": self.num,
+            "log_loss": self.log_loss,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +69,14 @@ class Report:
         num_by_label: examples of each option.
         left_out: examples that were not used, by why.
         unknown: answers that are no option, and how often each was given.
-        scores: by method: "majority", "lexical", "tf-idf", "names alone" (the label prior before
-            any verdict), "learned".
+        scores: by method: "majority" (its probabilities are the labels' frequencies), "lexical",
+            "tf-idf", "names alone" (the label prior before any verdict), "learned".
         newer: the version in use and the new one, on texts that came after the former was made; the
             new one as cross-validated. Empty without any.
         temperature: of the head.
         model_weight: of the language model beside the head.
         has_distance: whether there are enough verdicts to say which tickets lie far from all.
+        is_worth_keeping: see `_is_worth_keeping`.
     """
 
     num_by_label: Mapping[str, int]
@@ -78,12 +87,7 @@ class Report:
     temperature: float
     model_weight: float
     has_distance: bool
-
-    @property
-    def is_better(self) -> bool:
-        """Whether it gets at least as much right as what takes no learning."""
-        others = self.scores["names alone"].hits, self.scores["majority"].hits
-        return self.scores["learned"].hits >= max(others)
+    is_worth_keeping: bool
 
     def to_json(self) -> dict[str, Json]:
         """As plain JSON; no text is in it."""
@@ -96,6 +100,7 @@ class Report:
             "temperature": self.temperature,
             "model_weight": self.model_weight,
             "has_distance": self.has_distance,
+            "is_worth_keeping": self.is_worth_keeping,
         }
 
 
@@ -198,26 +203,33 @@ def learn(
     if missing := shortfall(gathered):
         return missing
     places = np.asarray(gathered.places, dtype=np.int64)
-    fold = np.asarray(baselines.folds(gathered.texts, gathered.places, NUM_FOLDS))
+    fold = np.asarray(baselines.folds(gathered.texts, gathered.places))
     logits = np.empty_like(features.zero_shot)
-    said: dict[str, Indices] = {name: np.empty_like(places) for name in ("majority", "tf-idf")}
-    for number in range(NUM_FOLDS):
+    frequencies = np.empty_like(features.zero_shot)
+    tfidf = np.empty_like(places)
+    num_folds = int(fold.max()) + 1
+    for number in range(num_folds):
         inside, outside = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
         head = fit(features.at(inside), places[inside], model_weight=model_weight)
         logits[outside] = head.logits(features.at(outside))
         known = places[inside].tolist()
-        said["majority"][outside] = baselines.majority(known)
-        said["tf-idf"][outside] = baselines.tfidf_says(
+        # One more of each: a label without any is rare, not impossible.
+        frequencies[outside] = np.log(np.bincount(known, minlength=logits.shape[1]) + 1.0)
+        tfidf[outside] = baselines.tfidf_says(
             [gathered.texts[row] for row in inside],
             known,
             [gathered.texts[row] for row in outside],
         )
-        progress((number + 1) / (NUM_FOLDS + 1))
+        progress((number + 1) / (num_folds + 1))
     whole = fit(features, places, model_weight=model_weight)
     whole = tempered(whole, logits, places, lifts, np.asarray(lifted, dtype=np.int64))
     progress(1.0)
-    said["names alone"], said["learned"] = features.zero_shot.argmax(1), logits.argmax(1)
-    scores = {name: _score(answers == places) for name, answers in said.items()}
+    scores = {
+        "majority": _score(frequencies, places),
+        "names alone": _score(features.zero_shot, places),
+        "learned": _score(logits / whole.temperature, places),
+        "tf-idf": Score(hits=float((tfidf == places).sum()), num=len(places)),
+    }
     by_words = baselines.lexical_hits(gathered.texts, gathered.places, list(gathered.num_by_label))
     scores["lexical"] = Score(hits=sum(by_words), num=len(by_words))
     return Learned(
@@ -230,10 +242,13 @@ def learn(
                 name: scores[name]
                 for name in ("majority", "lexical", "tf-idf", "names alone", "learned")
             },
-            newer=_newer(gathered, previous, said["learned"], places),
+            newer=_newer(gathered, previous, logits.argmax(1), places),
             temperature=whole.temperature,
             model_weight=whole.model_weight,
             has_distance=whole.cut is not None,
+            is_worth_keeping=_is_worth_keeping(
+                logits / whole.temperature, [features.zero_shot, frequencies], places
+            ),
         ),
     )
 
@@ -247,9 +262,31 @@ def _newer(
     is_newer = np.asarray([time > previous.made_at for time in gathered.times], dtype=bool)
     if not is_newer.any():
         return {}
-    old = np.asarray(previous.places, dtype=np.int64) == places
-    return {"old": _score(old[is_newer]), "new": _score((said == places)[is_newer])}
+    old = np.asarray(previous.places, dtype=np.int64)
+    num = int(is_newer.sum())
+    return {
+        "old": Score(hits=float((old == places)[is_newer].sum()), num=num),
+        "new": Score(hits=float((said == places)[is_newer].sum()), num=num),
+    }
 
 
-def _score(is_right: np.ndarray) -> Score:
-    return Score(hits=float(is_right.sum()), num=len(is_right))
+def _is_worth_keeping(learned: Array, others: Sequence[Array], places: Indices) -> bool:
+    """Whether the learned probabilities are not clearly worse than those that take no learning.
+
+    By log loss, of which all verdicts tell something; few of them change what is right or wrong.
+    Clearly is more than one standard error: half of few verdicts, as cross-validation has them,
+    teach less than all, so a small disadvantage is no bad sign.
+    """
+    for other in others:
+        worse = losses(learned, places) - losses(other, places)
+        if worse.mean() > worse.std() / math.sqrt(len(worse)):
+            return False
+    return True
+
+
+def _score(logits: Array, places: Indices) -> Score:
+    return Score(
+        hits=float((logits.argmax(1) == places).sum()),
+        num=len(places),
+        log_loss=float(losses(logits, places).mean()),
+    )

@@ -7,20 +7,28 @@ from __future__ import annotations
 
 import math
 import re
+import statistics
+import warnings
 from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
 from weighbridge.review.learn_extra import learn_module
+
+MAX_FOLDS: Final = 5
 
 _ENDING = re.compile(r"(ing|ed|es|s|e)$")
 _WORD = re.compile(r"[^\W\d_]+")
 
 
-def folds(texts: Sequence[str], places: Sequence[int], number: int) -> list[int]:
-    """The fold of each text, every label spread evenly over them; 0 to number - 1.
+def folds(texts: Sequence[str], places: Sequence[int]) -> list[int]:
+    """The fold of each text, from 0; every label is spread evenly over them.
 
-    It depends on the texts and their labels, not on their order.
+    There are as many as most labels have texts, so that a text's own label has not been heard of
+    more rarely than the others when its turn comes; at least two and at most five. Which fold a
+    text is in depends on the texts and their labels, not on their order.
     """
+    number = min(max(2, round(statistics.median(Counter(places).values()))), MAX_FOLDS)
     order = sorted(range(len(texts)), key=lambda row: (places[row], texts[row]))
     found = [0] * len(texts)
     for turn, row in enumerate(order):
@@ -67,7 +75,10 @@ def tfidf_says(texts: Sequence[str], places: Sequence[int], asked: Sequence[str]
     except ValueError:  # not a single word of two letters
         return [majority(places)] * len(asked)
     regression = learn_module("sklearn.linear_model").LogisticRegression(C=10.0, max_iter=1000)
-    regression.fit(inputs, list(places))
+    with warnings.catch_warnings():
+        # It takes many labels with few texts each for numbers that were meant as such.
+        warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+        regression.fit(inputs, list(places))
     return [int(place) for place in regression.predict(words.transform(asked))]
 
 

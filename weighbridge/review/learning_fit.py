@@ -152,18 +152,25 @@ def tempered(
 
     def cost(log_inverse: float) -> float:
         # The second part keeps few verdicts from saying much: they are easily all right.
-        return _loss(logits * np.exp(log_inverse), places) + _FEW / 2 * log_inverse**2
+        total = float(losses(logits * np.exp(log_inverse), places).sum())
+        return total + _FEW / 2 * log_inverse**2
 
     found = optimize.minimize_scalar(cost, bounds=(-1.5, 1.5), method="bounded")
     inverse = float(np.exp(found.x))
     weight = head.model_weight
     if lifts is not None and len(lifted):
         costs = {
-            each: _loss(logits[lifted] * inverse + each * lifts, places[lifted])
+            each: losses(logits[lifted] * inverse + each * lifts, places[lifted]).sum()
             for each in _MODEL_WEIGHTS
         }
         weight = min(costs, key=lambda each: costs[each])
     return replace(head, temperature=1 / inverse, model_weight=weight)
+
+
+def losses(logits: Array, places: Indices) -> Array:
+    """[N], -log of the probability that the softmax gives to what is right."""
+    found: Array = -_log_softmax(logits)[np.arange(len(places)), places]
+    return found
 
 
 def _solve(scaled: Array, rows: Indices, offsets: Array) -> tuple[Array, Array]:
@@ -177,9 +184,9 @@ def _solve(scaled: Array, rows: Indices, offsets: Array) -> tuple[Array, Array]:
     def cost(flat: Array) -> tuple[float, Array]:
         layer = flat.reshape(num_labels, width + 1)
         log_probs = _log_softmax(offsets + inputs @ layer.T)
-        loss = -float((log_probs * truth).sum()) + PENALTY / 2 * float(flat @ flat)
+        total = -float((log_probs * truth).sum()) + PENALTY / 2 * float(flat @ flat)
         slope = (np.exp(log_probs) - truth).T @ inputs + PENALTY * layer
-        return loss, slope.ravel()
+        return total, slope.ravel()
 
     start = np.zeros(num_labels * (width + 1))
     found = optimize.minimize(
@@ -234,7 +241,3 @@ def _log_softmax(logits: Array) -> Array:
     shifted = logits - logits.max(1, keepdims=True)
     log_probs: Array = shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
     return log_probs
-
-
-def _loss(logits: Array, places: Indices) -> float:
-    return -float(_log_softmax(logits)[np.arange(len(places)), places].sum())
