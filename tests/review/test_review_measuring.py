@@ -8,7 +8,7 @@ import pytest
 from audited import stock
 from labelled import KEY
 from queue_entries import make_entry
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from weighbridge.decision import Decision, Reason, ReviewEntry, Toss, Weighing
 from weighbridge.review.agreement import Agreement
@@ -19,6 +19,7 @@ from weighbridge.review.looking import Wanted
 from weighbridge.review.measuring import measure
 from weighbridge.review.metrics import Metrics
 from weighbridge.review.queue import ReviewQueue
+from weighbridge.store.decision_tables import decision_table, weighing_table
 from weighbridge.store.queue_tables import item_table
 
 AUDIT = Toss(u=0.0, rate=0.1)
@@ -72,6 +73,22 @@ def test_decisions_are_counted_by_what_sent_them_to_a_person(database, queue):
         "low_probability": (1, 0.125),
     }
     assert [(key.key, key.tickets_per_day) for key in metrics.keys] == [(KEY, 6.0)]
+
+
+def test_decisions_that_are_written_down_together_keep_their_own_numbers(database, queue):
+    """Many are one statement, and each weighing belongs to its decision."""
+    entries = []
+    for number in range(300):
+        weighing = Weighing(key=KEY, confidence=number / 1000, passed=True)
+        one = replace(accepted(number), weighings={"category": weighing, "priority": weighing})
+        entries.append(one)
+    queue.record(entries)
+    with database.reading() as connection:
+        joined = select(decision_table.c.ticket_id, weighing_table.c.confidence).join(
+            weighing_table, weighing_table.c.decision_id == decision_table.c.id
+        )
+        found = [tuple(row) for row in connection.execute(joined)]
+    assert sorted(found) == sorted(2 * [(f"a-{n}", n / 1000) for n in range(300)])
 
 
 def test_due_and_overdue_items_are_told_apart(database, queue):

@@ -60,7 +60,7 @@ def add_item(
         same = item_table.c.dedupe_key == entry.dedupe_key
         return ReviewId(connection.scalars(select(item_table.c.id).where(same)).one())
     add_slots(connection, row, SlotKind.REVIEW, row["needed"])
-    _add_decision(connection, entry, now, item_id)
+    _add_decisions(connection, [entry], now, item_id)
     record(connection, item_id, now, MACHINE, "enqueued")
     _cancel_older(connection, ticket, item_id, now)
     return item_id
@@ -68,8 +68,7 @@ def add_item(
 
 def add_decisions(connection: Connection, entries: Sequence[ReviewEntry], now: int) -> None:
     """Add decisions that need no person."""
-    for entry in entries:
-        _add_decision(connection, entry, now, None)
+    _add_decisions(connection, entries, now, None)
 
 
 def add_slots(connection: Connection, item: Mapping[str, Any], kind: SlotKind, number: int) -> None:
@@ -137,12 +136,38 @@ def _item_row(entry: ReviewEntry, item_id: ReviewId, now: int, policy: Policy) -
     }
 
 
-def _add_decision(
-    connection: Connection, entry: ReviewEntry, now: int, item_id: ReviewId | None
+def _add_decisions(
+    connection: Connection, entries: Sequence[ReviewEntry], now: int, item_id: ReviewId | None
 ) -> None:
+    """Add decisions and how they were weighed, all of them in a few statements."""
+    if not entries:
+        return
+    new = insert(decision_table).returning(decision_table.c.id, sort_by_parameter_order=True)
+    numbers = connection.scalars(new, [_decision_row(entry, now, item_id) for entry in entries])
+    key_ids: dict[CalibrationKey, int] = {}
+    weighings = []
+    for entry, number in zip(entries, numbers.all(), strict=True):
+        for name, weighing in entry.weighings.items():
+            if weighing.key not in key_ids:
+                key_ids[weighing.key] = _key_id(connection, weighing.key)
+            weighings.append(
+                {
+                    "decision_id": number,
+                    "field": name,
+                    "key_id": key_ids[weighing.key],
+                    "confidence": weighing.confidence,
+                    "passed": weighing.passed,
+                    "value_label": _value_label(entry.decision, name),
+                }
+            )
+    if weighings:
+        connection.execute(insert(weighing_table), weighings)
+
+
+def _decision_row(entry: ReviewEntry, now: int, item_id: ReviewId | None) -> dict[str, Any]:
     decision, toss = entry.decision, entry.toss
     costs = [attempt.cost_usd for attempt in decision.trail if attempt.cost_usd is not None]
-    row = {
+    return {
         "ticket_id": decision.ticket_id,
         "task": decision.task,
         "status": decision.status,
@@ -156,22 +181,6 @@ def _add_decision(
         "audit_rate": None if toss is None else toss.rate,
         "at": now,
     }
-    number = connection.execute(
-        insert(decision_table).values(row).returning(decision_table.c.id)
-    ).scalar_one()
-    weighings = [
-        {
-            "decision_id": number,
-            "field": name,
-            "key_id": _key_id(connection, weighing.key),
-            "confidence": weighing.confidence,
-            "passed": weighing.passed,
-            "value_label": _value_label(decision, name),
-        }
-        for name, weighing in entry.weighings.items()
-    ]
-    if weighings:
-        connection.execute(insert(weighing_table), weighings)
 
 
 def _key_id(connection: Connection, key: CalibrationKey) -> int:
