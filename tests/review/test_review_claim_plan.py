@@ -4,30 +4,32 @@ from __future__ import annotations
 
 import pytest
 from sqlalchemy import insert, select
-from sqlalchemy.dialects import postgresql, sqlite
 
 from weighbridge.review import statements
 from weighbridge.store.dialect import is_postgresql
 from weighbridge.store.queue_tables import item_table, skip_table, slot_table
 
+PARAMETERS = {"reviewer": "ann", "token": "t", "now": 1, "until": 2}
 TABLES = [table.name for table in (item_table, skip_table, slot_table)]
 
 
-def plan(connection, statement) -> list[str]:
+def plan(connection, statement, **parameters) -> list[str]:
     """What the database would do, line by line."""
-    dialect = postgresql.dialect() if is_postgresql(connection) else sqlite.dialect()
-    how = {"literal_binds": True, "render_postcompile": True}
-    text = str(statement.compile(dialect=dialect, compile_kwargs=how))
-    explain = "EXPLAIN (COSTS OFF)" if is_postgresql(connection) else "EXPLAIN QUERY PLAN"
-    return [row[-1] for row in connection.exec_driver_sql(f"{explain} {text}")]
+    compiled = statement.compile(dialect=connection.dialect)
+    values = compiled.construct_params(parameters)
+    if is_postgresql(connection):
+        explain = "EXPLAIN (COSTS OFF)"
+    else:
+        explain, values = "EXPLAIN QUERY PLAN", tuple(map(values.get, compiled.positiontup))
+    return [row[-1] for row in connection.exec_driver_sql(f"{explain} {compiled}", values)]
 
 
 @pytest.mark.parametrize("may_adjudicate", [False, True])
 def test_claim_sorts_nothing_and_reads_no_whole_table(database, may_adjudicate):
     """Each lane is read from its index in order, and ends with the first slot that fits."""
-    claim = statements.claim("ann", "token", now=1, until=2, may_adjudicate=may_adjudicate)
+    claim = statements.claim(may_adjudicate=may_adjudicate)
     with database.reading() as connection:
-        lines = plan(connection, claim)
+        lines = plan(connection, claim, **PARAMETERS)
     assert not [line for line in lines if "TEMP B-TREE" in line or "Sort" in line]
     assert not [line for line in lines if "Seq Scan" in line or "Bitmap" in line]
     assert not [line for line in lines if line.startswith("SCAN") and line.split()[1] in TABLES]
@@ -46,8 +48,8 @@ def test_claim_in_a_long_queue_looks_at_one_slot_after_the_other(any_database):
             connection.exec_driver_sql("PRAGMA defer_foreign_keys = ON")
         connection.execute(insert(slot_table), [slot | {"item_id": f"{n}"} for n in range(20_000)])
         connection.exec_driver_sql("ANALYZE")
-        claim = statements.claim("ann", "token", now=1, until=2, may_adjudicate=False)
-        lines = plan(connection, claim)
+        claim = statements.claim(may_adjudicate=False)
+        lines = plan(connection, claim, **PARAMETERS)
         connection.rollback()
     assert not [line for line in lines if "Seq Scan on slot" in line or "Join" in line]
     assert not [line for line in lines if line.startswith("SCAN") and line.split()[1] in TABLES]

@@ -39,19 +39,11 @@ def claim_next(
     """Prolong the lease that `reviewer` holds, or take the first free slot; None without any."""
     # On PostgreSQL, two claims of one person must not both find that they hold nothing.
     dialect.lock(connection, f"claims of {reviewer!r}")
-    slot = connection.execute(
-        statements.renew_first(reviewer, now=term.now, until=term.until)
-    ).one_or_none()
+    of_this: dict[str, Any] = {"reviewer": reviewer, "now": term.now, "until": term.until}
+    slot = connection.execute(statements.renew_first(), of_this).one_or_none()
     if slot is None:
-        slot = connection.execute(
-            statements.claim(
-                reviewer,
-                new_token(),
-                now=term.now,
-                until=term.until,
-                may_adjudicate=may_adjudicate,
-            )
-        ).one_or_none()
+        statement = statements.claim(may_adjudicate=may_adjudicate)
+        slot = connection.execute(statement, {**of_this, "token": new_token()}).one_or_none()
         if slot is None:
             return None
         _record_claim(connection, slot)
@@ -102,9 +94,14 @@ def claim_item(
         # In a team of one, whoever was unsure comes back to it by name.
         if may_adjudicate if is_adjudication else not has_judged:
             taken = connection.execute(
-                statements.claim_slot(
-                    slot.id, reviewer, new_token(), now=term.now, until=term.until
-                )
+                statements.claim_slot(),
+                {
+                    "slot_id": slot.id,
+                    "reviewer": reviewer,
+                    "token": new_token(),
+                    "now": term.now,
+                    "until": term.until,
+                },
             ).one()
             _record_claim(connection, taken)
             return taken

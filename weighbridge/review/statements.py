@@ -10,13 +10,16 @@ waits for an adjudicator is not walked past. They are tried in turn within the o
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from functools import cache
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from sqlalchemy import (
+    BigInteger,
     ColumnElement,
     FromClause,
     Update,
     and_,
+    bindparam,
     func,
     literal_column,
     or_,
@@ -25,9 +28,18 @@ from sqlalchemy import (
 )
 
 from weighbridge.review.items import SlotKind, SlotState
+from weighbridge.store.columns import CleanText
 from weighbridge.store.queue_tables import skip_table, slot_table
 
 MAX_LEASE_US: Final = 86_400 * 10**6
+
+_Name: TypeAlias = str | ColumnElement[str]
+_Time: TypeAlias = int | ColumnElement[int]
+
+_REVIEWER = bindparam("reviewer", type_=CleanText)
+_TOKEN = bindparam("token", type_=CleanText)
+_NOW = bindparam("now", type_=BigInteger)
+_UNTIL = bindparam("until", type_=BigInteger)
 
 _slot = slot_table.c
 # Not bound: a partial index serves only a query that names its state.
@@ -42,8 +54,13 @@ class Lane(NamedTuple):
     order_by: tuple[ColumnElement[Any], ColumnElement[Any]]
 
 
-def claim(owner: str, token: str, *, now: int, until: int, may_adjudicate: bool) -> Update:
-    """Take the first free slot that `owner` may have, and return it."""
+@cache
+def claim(*, may_adjudicate: bool) -> Update:
+    """Take the first free slot that `reviewer` may have, and return it.
+
+    Built once: that takes longer than finding the slot. Runs with the parameters `reviewer`,
+    `token`, `now` and `until`.
+    """
     slot = slot_table.alias("free")
     firsts = [
         select(slot.c.id)
@@ -52,25 +69,28 @@ def claim(owner: str, token: str, *, now: int, until: int, may_adjudicate: bool)
         .limit(1)
         # On PostgreSQL, claims at the same time pass over each other's rows.
         .with_for_update(skip_locked=True, key_share=True)
-        for lane in lanes(slot, owner, now=now, may_adjudicate=may_adjudicate)
+        for lane in lanes(slot, _REVIEWER, now=_NOW, may_adjudicate=may_adjudicate)
     ]
     # No lane is looked at after the first that gives a slot. The CTE is materialised, since a bare
     # subquery of an UPDATE may be run again there, and lock more than one row.
     first = select(func.coalesce(*(first.scalar_subquery() for first in firsts)).label("id"))
     found = first.cte("found").prefix_with("MATERIALIZED")
-    return _lease(owner, token, now=now, until=until).where(
-        _slot.id == select(found.c.id).scalar_subquery()
-    )
+    return _lease().where(_slot.id == select(found.c.id).scalar_subquery())
 
 
-def claim_slot(slot_id: int, owner: str, token: str, *, now: int, until: int) -> Update:
-    """Take one slot, which the transaction has locked and found free."""
-    return _lease(owner, token, now=now, until=until).where(_slot.id == slot_id)
+@cache
+def claim_slot() -> Update:
+    """Take the slot of that `slot_id`, which the transaction has locked and found free.
+
+    Its other parameters are those of `claim`.
+    """
+    return _lease().where(_slot.id == bindparam("slot_id", type_=BigInteger))
 
 
-def renew_first(owner: str, *, now: int, until: int) -> Update:
-    """Prolong the first lease of `owner` that still runs, its token unchanged."""
-    running = _slot.state == _IS_LEASED, _slot.owner == owner, ~_has_ended(slot_table, now)
+@cache
+def renew_first() -> Update:
+    """Prolong the first lease of `reviewer` that still runs, until `until`, its token unchanged."""
+    running = _slot.state == _IS_LEASED, _slot.owner == _REVIEWER, ~_has_ended(slot_table, _NOW)
     first = (
         select(_slot.id)
         .where(*running)
@@ -82,12 +102,12 @@ def renew_first(owner: str, *, now: int, until: int) -> Update:
         update(slot_table)
         # Said twice: on PostgreSQL the row may have changed hands since it was found.
         .where(_slot.id == first.scalar_subquery(), *running)
-        .values(lease_until=until)
+        .values(lease_until=_UNTIL)
         .returning(slot_table)
     )
 
 
-def lanes(slot: FromClause, owner: str, *, now: int, may_adjudicate: bool) -> list[Lane]:
+def lanes(slot: FromClause, owner: _Name, *, now: _Time, may_adjudicate: bool) -> list[Lane]:
     """The lanes that are open to `owner`, over rows of `slot`; the first comes first."""
     kinds = [SlotKind.ADJUDICATE, SlotKind.REVIEW] if may_adjudicate else [SlotKind.REVIEW]
     may_have = _may_have(slot, owner, now)
@@ -96,8 +116,8 @@ def lanes(slot: FromClause, owner: str, *, now: int, may_adjudicate: bool) -> li
             and_(
                 slot.c.state == _IS_LEASED,
                 end,
-                slot.c.kind.in_(kinds),
-                slot.c.assignee.in_(["", owner]),
+                or_(*(slot.c.kind == kind for kind in kinds)),
+                or_(slot.c.assignee == "", slot.c.assignee == owner),
                 may_have,
             ),
             (slot.c.lease_until, slot.c.id),
@@ -121,7 +141,7 @@ def lanes(slot: FromClause, owner: str, *, now: int, may_adjudicate: bool) -> li
     return ended + untaken
 
 
-def is_free(slot: FromClause, now: int) -> ColumnElement[bool]:
+def is_free(slot: FromClause, now: _Time) -> ColumnElement[bool]:
     """Whether nobody has the slot, now or any more."""
     return or_(slot.c.state == _IS_OPEN, and_(slot.c.state == _IS_LEASED, _has_ended(slot, now)))
 
@@ -131,30 +151,30 @@ def is_leased(slot: FromClause) -> ColumnElement[bool]:
     return slot.c.state == _IS_LEASED
 
 
-def _lease(owner: str, token: str, *, now: int, until: int) -> Update:
+def _lease() -> Update:
     return (
         update(slot_table)
         .values(
             state=SlotState.LEASED,
-            owner=owner,
-            lease_token=token,
-            lease_until=until,
-            opened_at=now,
+            owner=_REVIEWER,
+            lease_token=_TOKEN,
+            lease_until=_UNTIL,
+            opened_at=_NOW,
         )
         .returning(slot_table)
     )
 
 
-def _has_ended(slot: FromClause, now: int) -> ColumnElement[bool]:
+def _has_ended(slot: FromClause, now: _Time) -> ColumnElement[bool]:
     return or_(*_endings(slot, now))
 
 
-def _endings(slot: FromClause, now: int) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+def _endings(slot: FromClause, now: _Time) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
     """A lease is over in its time, or if only a clock that was ahead can have given it."""
     return slot.c.lease_until < now, slot.c.lease_until > now + MAX_LEASE_US
 
 
-def _may_have(slot: FromClause, owner: str, now: int) -> ColumnElement[bool]:
+def _may_have(slot: FromClause, owner: _Name, now: _Time) -> ColumnElement[bool]:
     other, skip = slot_table.alias("other"), skip_table.c
     judged = select(other.c.id).where(
         other.c.item_id == slot.c.item_id,
