@@ -22,7 +22,7 @@ ATTACKS = {
     "svg": "<svg><script>alert(7)</script><animate onbegin=alert(7) attributeName=x dur=1s>",
     "elsewhere": "<img src='//127.0.0.1:9/x'><link rel=stylesheet href=//127.0.0.1:9/x.css>",
     "style": "<style>@import 'http://127.0.0.1:9/x.css'; body{display:none}</style>",
-    "template": "{{ 7*7 }}{% for x in ().__class__ %}{% endfor %}${7*7}<%= 7*7 %>",
+    "template": "{{ 1234*5678 }}{% for x in ().__class__ %}{% endfor %}${1234*5678}<%= 1234*5678 %>",
     "entities": "&lt;script&gt;alert(8)&lt;/script&gt;&#x3C;script&#x3E;alert(8)",
     "direction": "invoice\u202egpj.exe\u2066\u200b\u200d\ufeff end",
     "control": "nul\0 escape\x1b[31m bell\x07 c1\x9b31m",
@@ -112,26 +112,25 @@ def judged(world: World, text: str) -> str:
     return item_id
 
 
-@pytest.mark.parametrize("name", ATTACKS)
-def test_hostile_text_stays_text_on_the_page_of_a_ticket(site, visit, name):
+def test_hostile_text_stays_text_on_the_page_of_a_ticket(site, visit):
     """Text, labels, evidence, notes, history and names of people; before and after the verdict."""
-    text, world = ATTACKS[name], site.world
-    item_id = judged(world, text)
-    watched = visit("eve", Role.ADMIN)
+    world, watched = site.world, visit("eve", Role.ADMIN)
     page = watched.page
-    page.goto(f"/items/{item_id}")
-    page.get_by_role("button", name="Take this ticket").click()
-    open_everything(page)
-    shown = page.locator("pre.body").first.evaluate("it => it.textContent")
-    assert shown == visible(text)
-    page.get_by_role("radio").first.check()
-    page.get_by_label("Answer").fill("free")
-    page.locator("#verdict").get_by_role("button", name="Submit and next").last.click()
-    assert world.item(item_id).resolution == {text: text, f"free {text}": "free"}
-    page.goto(f"/items/{item_id}")
-    open_everything(page)
-    assert "49" not in page.locator("main").inner_text()
-    watched.check()
+    for name, text in ATTACKS.items():
+        item_id = judged(world, text)
+        page.goto(f"/items/{item_id}")
+        page.get_by_role("button", name="Take this ticket").click()
+        open_everything(page)
+        shown = page.locator("pre.body").first.evaluate("it => it.textContent")
+        assert shown == visible(text)
+        page.get_by_role("radio").first.check()
+        page.get_by_label("Answer").fill("free")
+        page.locator("#verdict").get_by_role("button", name="Submit and next").last.click()
+        assert world.item(item_id).resolution == {text: text, f"free {text}": "free"}, name
+        page.goto(f"/items/{item_id}")
+        open_everything(page)
+        assert "7006652" not in page.locator("main").inner_text(), name
+        watched.check()
 
 
 def test_hostile_text_stays_text_in_lists(site, visit):

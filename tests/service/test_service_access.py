@@ -78,6 +78,23 @@ def test_every_route_lets_in_whom_the_table_says(world, who):
     assert wrong == []
 
 
+def test_looking_changes_nothing(world):
+    """Every GET there is, by an admin and by nobody, leaves every table as it was."""
+
+    def dump() -> list[str]:
+        with world.database.reading() as connection:
+            return list(connection.connection.driver_connection.iterdump())
+
+    root = world.browser("root", Role.ADMIN)
+    (item_id,) = world.add("a")
+    before = dump()
+    for browser in (root, world.browser()):
+        for method, path in PLACES:
+            if method == "GET":
+                browser.get(f"{filled(path, item_id)}?key=x&next=/logout&answered=x")
+    assert dump() == before
+
+
 def test_nobody_is_sent_to_the_login_and_back(world):
     """Only pages are worth going back to."""
     answer = world.browser().get("/items?state=open")

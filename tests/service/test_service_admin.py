@@ -8,6 +8,8 @@ import pytest
 from page_world import URL, Browser, entry
 
 from weighbridge.decision import CalibrationKey, ReviewEntry, Weighing
+from weighbridge.review.guarantees import Guarantees
+from weighbridge.review.looking import Wanted
 from weighbridge.review.queue import ReviewQueue
 from weighbridge.service.assembly import assemble
 from weighbridge.service.hosts import LOOPBACK_NAMES
@@ -141,6 +143,21 @@ def test_statistics_and_thresholds_show_what_was_measured(whole):
     page = browser.get("/thresholds").text
     assert "No certificate." in page
     assert "more audited labels needed" in page
+
+
+def test_certificate_is_shown_with_what_it_promises(whole):
+    """A hundred right audits prove five percent, and the page says so."""
+    queue, browser = whole
+    for place in range(100):
+        queue.enqueue(weighed(str(place), 0.95))
+        item = queue.claim("root")
+        bug = {"category": "bug"}
+        queue.answer(item.id, reviewer="root", token=item.lease_token, values=bug)
+    guarantees = Guarantees(queue._database, audit_rate=0.5)
+    guarantees.certify(KEY, Wanted(risk=0.05, confidence=0.9))
+    page = browser.get("/thresholds").text
+    assert "at most 5.0\xa0% are wrong, with confidence 90\xa0%" in page
+    assert "No certificate." not in page
 
 
 def test_pages_of_numbers_are_there_without_any(whole, world):

@@ -125,6 +125,16 @@ def test_answer_outside_the_question_is_refused(world, values):
     assert world.item(item_id).verdicts == ()
 
 
+def test_choice_can_be_taken_back_where_no_answer_is_needed(world):
+    """A radio button alone cannot: there is one that means nothing."""
+    ada = world.browser("ada")
+    world.add("a")
+    item_id, form = world.take(ada)
+    assert "no answer" in ada.get(f"/items/{item_id}").text
+    ada.post(f"/items/{item_id}/answer", {**form, **BUG, "answer:1": ""})
+    assert world.item(item_id).verdicts[0].values == {"category": "bug"}
+
+
 def test_heartbeat_prolongs_the_lease_for_its_holder_alone(world):
     ada, bob = world.browser("ada"), world.browser("bob")
     world.add("a")

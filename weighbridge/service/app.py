@@ -85,7 +85,7 @@ def create_app(
     app = FastAPI(title="weighbridge", openapi_url=None, docs_url=None, redoc_url=None)
     app.state.site = Site(
         queue=queue,
-        stats=Remembered(queue.stats, fresh_s=5.0, stale_s=60.0).get,
+        stats=Remembered(queue.stats, fresh_s=2.0, stale_s=10.0).get,
         people=people,
         credentials=credentials,
         throttle=throttle,

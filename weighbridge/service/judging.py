@@ -219,6 +219,7 @@ def _item_page(
         "can_claim": held is None and _can_claim(item, visitor.role),
         "left_s": _left_s(request, item),
         "lease_s": site.lease_s,
+        "num_waiting": site.stats().num_waiting,
     }
     form = {
         "token": item.lease_token or "",
