@@ -15,6 +15,7 @@ from rich.console import Console
 
 from weighbridge.cli.trail import WORDS, print_trails
 from weighbridge.decision import Attempt, Decision, FailureKind, Reason
+from weighbridge.router.router import Router
 from weighbridge.settings import load_settings
 
 ROOT = Path(__file__).parents[1]
@@ -153,12 +154,18 @@ def test_configuration_of_the_providers_page_is_valid() -> None:
     assert load_settings({**second, "provider": named}).router.stronger == ("gpu-box",)
 
 
+NOBODY = {"name": "a", "kind": "openai", "base_url": "http://127.0.0.1:9", "model": "m"}
+
+
 def test_numbers_of_the_guarantees_page_are_right() -> None:
     """Each line with a call is held against the number in its comment."""
     page = (ROOT / "docs" / "guarantees.md").read_text("utf-8")
-    (block,) = blocks("python", page)
+    block, collecting = blocks("python", page)
     names: dict[str, Any] = {}
     exec(compile(block, "guarantees.md", "exec", dont_inherit=True), names)
+    exec(compile(collecting, "guarantees.md", "exec", dont_inherit=True), names)
+    with Router.from_config({"provider": [NOBODY], "review": {"database": "sqlite://"}}) as router:
+        assert names["collect"](router, 7) == 7
     lines = re.findall(r"^(sample_size.*?)  +# (\d+)", block, re.MULTILINE)
     assert len(lines) == 3
     assert [eval(call, names) for call, _ in lines] == [int(number) for _, number in lines]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from weighbridge.decision import Decision as Decision
     from weighbridge.decision import FailureKind as FailureKind
     from weighbridge.decision import FieldEvidence as FieldEvidence
+    from weighbridge.decision import Guarantee as Guarantee
     from weighbridge.decision import Reason as Reason
     from weighbridge.errors import ConfigError as ConfigError
     from weighbridge.errors import EngineError as EngineError
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from weighbridge.errors import TaskInvalid as TaskInvalid
     from weighbridge.errors import TicketInvalid as TicketInvalid
     from weighbridge.errors import WeighbridgeError as WeighbridgeError
+    from weighbridge.router.resolving import Resolution as Resolution
     from weighbridge.router.router import Router as Router
     from weighbridge.schemas.labels import Label as Label
     from weighbridge.schemas.redaction import Redactor as Redactor
@@ -44,11 +46,13 @@ _HOMES = {
     "EngineError": "errors",
     "FailureKind": "decision",
     "FieldEvidence": "decision",
+    "Guarantee": "decision",
     "Label": "schemas.labels",
     "LogitBias": "schemas.task",
     "QueueUnavailable": "errors",
     "Reason": "decision",
     "Redactor": "schemas.redaction",
+    "Resolution": "router.resolving",
     "Router": "router.router",
     "Task": "schemas.task",
     "TaskInvalid": "errors",
@@ -68,11 +72,13 @@ __all__ = [
     "EngineError",
     "FailureKind",
     "FieldEvidence",
+    "Guarantee",
     "Label",
     "LogitBias",
     "QueueUnavailable",
     "Reason",
     "Redactor",
+    "Resolution",
     "Router",
     "Task",
     "TaskInvalid",
