@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from weighbridge.decision import Decision, Json, ReviewEntry, ReviewId
+from weighbridge.decision import Decision, Json
 from weighbridge.errors import QueueUnavailable
 from weighbridge.providers.protocol import Provider
 from weighbridge.router.admission import Admission
@@ -40,8 +40,9 @@ from weighbridge.router.health import ProviderHealth, SharedCooldowns
 from weighbridge.router.injection import signs
 from weighbridge.router.latency import Latencies
 from weighbridge.router.outcome import Outcome
+from weighbridge.router.queueing import Queue
 from weighbridge.router.recording import Recorder
-from weighbridge.router.resolving import Resolution, SettledItem, resolution_of
+from weighbridge.router.resolving import Resolution, resolution_of
 from weighbridge.router.streams import in_order, in_order_sync
 from weighbridge.router.telemetry import Telemetry
 from weighbridge.router.under_way import UnderWay
@@ -65,47 +66,6 @@ class Closable(Protocol):
 
     def close(self) -> None:
         """Let go of what it holds; harmless when repeated."""
-        ...
-
-
-class Queue(Protocol):
-    """Where decisions wait for a person, and where the others are written down."""
-
-    def enqueue(self, entry: ReviewEntry) -> ReviewId:
-        """Store an entry once; the id is the same for the same entry.
-
-        Raises:
-            QueueUnavailable: it could not be stored.
-        """
-        ...
-
-    def record(self, entries: Sequence[ReviewEntry]) -> None:
-        """Write down decisions that need nobody: how they were weighed, and no text.
-
-        Raises:
-            QueueUnavailable: they could not be written.
-        """
-        ...
-
-    def get(self, item_id: str) -> SettledItem:
-        """The item of that id.
-
-        Raises:
-            ItemNotFound: there is none.
-            QueueUnavailable: it could not be read.
-        """
-        ...
-
-    def settled(self, since: int, limit: int) -> Sequence[SettledItem]:
-        """Items that were settled later than number `since`, in the order of settling.
-
-        Raises:
-            QueueUnavailable: they could not be read.
-        """
-        ...
-
-    def close(self) -> None:
-        """Let go of what the queue holds."""
         ...
 
 
