@@ -11,7 +11,7 @@ import httpx
 from weighbridge.decision import Decision, FieldEvidence, Question, Reason, ReviewEntry, Toss
 from weighbridge.review.items import Item
 from weighbridge.review.queue import ReviewQueue
-from weighbridge.service.app import create_app
+from weighbridge.service import create_app
 from weighbridge.store.credentials import Credentials
 from weighbridge.store.database import Database
 from weighbridge.store.login_throttle import LoginThrottle

@@ -132,6 +132,7 @@ def test_errors_know_decisions_as_a_type_only() -> None:
         ("weighbridge.router.router", "torch sqlalchemy alembic tokenizers numpy fastapi"),
         ("weighbridge.cli", "torch sqlalchemy alembic tokenizers numpy"),
         ("weighbridge.review.queue", "torch httpx"),
+        ("weighbridge.service", "fastapi starlette sqlalchemy argon2"),
         ("weighbridge.local_engine", "torch numpy tokenizers llguidance transformers jinja2"),
         ("weighbridge.local_engine.pull", "torch numpy httpx sqlalchemy"),
         ("weighbridge.local_engine.engine", "transformers matplotlib rich llguidance httpx"),

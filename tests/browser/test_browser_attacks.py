@@ -22,7 +22,7 @@ ATTACKS = {
     "svg": "<svg><script>alert(7)</script><animate onbegin=alert(7) attributeName=x dur=1s>",
     "elsewhere": "<img src='//127.0.0.1:9/x'><link rel=stylesheet href=//127.0.0.1:9/x.css>",
     "style": "<style>@import 'http://127.0.0.1:9/x.css'; body{display:none}</style>",
-    "template": "{{ 1234*5678 }}{% for x in ().__class__ %}{% endfor %}${1234*5678}<%= 1234*5678 %>",
+    "template": "{{ 1234*5678 }}{% for x in ().__class__ %}{% endfor %}${1234*5678}",
     "entities": "&lt;script&gt;alert(8)&lt;/script&gt;&#x3C;script&#x3E;alert(8)",
     "direction": "invoice\u202egpj.exe\u2066\u200b\u200d\ufeff end",
     "control": "nul\0 escape\x1b[31m bell\x07 c1\x9b31m",
