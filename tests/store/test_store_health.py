@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from databases import locked
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import delete, event, func, select
 
@@ -84,6 +84,7 @@ EVENTS = st.lists(
 )
 
 
+@settings(deadline=None)  # a database may be busy
 @given(events=EVENTS)
 def test_processes_know_what_one_process_would_know(shared_database, events) -> None:
     """Holds for every history, whoever of two processes is told and whenever a third looks."""
@@ -110,6 +111,7 @@ def test_processes_know_what_one_process_would_know(shared_database, events) -> 
             time.true += passed_s
 
 
+@settings(deadline=None)  # a database may be busy
 @given(wait_s=WAITS_S, passed_s=WAITS_S, before_s=JUMPS_S, after_s=JUMPS_S)
 def test_jump_of_the_wall_clock_costs_at_most_the_cooldown_and_frees_at_most_by_itself(
     shared_database, wait_s, passed_s, before_s, after_s
@@ -134,6 +136,7 @@ def test_jump_of_the_wall_clock_costs_at_most_the_cooldown_and_frees_at_most_by_
             assert looked(told)["a"] == pytest.approx(max(0.0, own - 1.0), abs=1e-3)
 
 
+@settings(deadline=None)  # a database may be busy
 @given(wait_s=st.integers(1, 4000), back_s=st.integers(0, 100_000), num_runs=st.integers(1, 4))
 def test_short_lived_processes_do_not_each_begin_the_wait_anew(
     shared_database, wait_s, back_s, num_runs

@@ -306,11 +306,10 @@ def _us(seconds: float) -> int:
 def _read(connection: Connection, before: _Rows, now: _Now) -> _Rows:
     table = cooldown_table
     columns = [table.c[name] for name in _Row._fields]
-    # Words that another version brought are not known here.
-    known = select(*columns).where(table.c.kind.in_(_CAUSES))
-    rows = [_Row(*row) for row in connection.execute(known)]
+    rows = (_Row(*row) for row in connection.execute(select(*columns)))
     spans = {row.mark: span for row, span in before.items()}
-    return {row: spans.get(row.mark) or _span(row, now) for row in rows}
+    # Words that another version brought are not known here.
+    return {row: spans.get(row.mark) or _span(row, now) for row in rows if row.kind in _CAUSES}
 
 
 def _write(connection: Connection, stored: _Rows, wanted: _Rows) -> None:
