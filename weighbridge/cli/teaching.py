@@ -74,7 +74,7 @@ def teach(
     if missing := shortfall(gathered):
         return Lesson(outcome=missing, gathered=gathered, version=None)
     engine = load()
-    features, opinions = _features(engine, field, gathered.texts, lambda at: progress(at * 0.5))
+    features, opinions = read_features(engine, field, gathered.texts, lambda at: progress(at * 0.5))
     lifted = range(min(NUM_LIFTED, len(gathered)))
     texts = [gathered.texts[row] for row in lifted]
     outcome = learn(
@@ -94,9 +94,20 @@ def teach(
     return Lesson(outcome=outcome, gathered=gathered, version=version)
 
 
-def _features(
-    engine: Engine, field: JudgedField, texts: Sequence[str], progress: Callable[[float], None]
+def read_features(
+    engine: Engine,
+    field: JudgedField,
+    texts: Sequence[str],
+    progress: Callable[[float], None] = lambda _: None,
 ) -> tuple[Features, list[PriorOpinion]]:
+    """What a head is fitted on, and the zero-shot opinions with their support.
+
+    Args:
+        engine: with a label prior.
+        field: whose options are judged.
+        texts: at least one.
+        progress: called with the share that is done.
+    """
     import torch
 
     from weighbridge.review.learning_fit import Features
