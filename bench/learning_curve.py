@@ -118,19 +118,15 @@ def main() -> None:
             head = _learn(shot_texts, known, shot_features, drawn, inside, labels)
             fit_s[number] = time.perf_counter() - started
             said, support = inside.judged(head)
-            runs.append(
-                {
-                    "learned": said.argmax(1) == truth,
-                    "tf-idf": _tfidf(shot_texts, known, drawn, inside.texts) == truth,
-                }
-            )
+            hits = {"learned": said.argmax(1) == truth}
+            if drawn:
+                hits["tf-idf"] = _tfidf(shot_texts, known, drawn, inside.texts) == truth
+            runs.append(hits)
             if not draw:
                 first_draw[number] = _out_of_scope(
                     inside, outside, head, said, support, said.argmax(1) == truth
                 )
-        curve[number] = {
-            name: _accuracy([run[name] for run in runs]) for name in ("learned", "tf-idf")
-        }
+        curve[number] = {name: _accuracy([run[name] for run in runs]) for name in runs[0]}
     words = lexical_hits(inside.texts, truth.tolist(), labels)
     baselines = {
         "majority": float((truth == majority(truth.tolist())).mean()),
@@ -192,8 +188,6 @@ def _learn(
 def _tfidf(
     texts: Sequence[str], known: Sequence[int], rows: Sequence[int], asked: Sequence[str]
 ) -> np.ndarray:
-    if not rows:
-        return np.full(len(asked), -1)
     said = tfidf_says([texts[row] for row in rows], [known[row] for row in rows], asked)
     return np.asarray(said)
 
