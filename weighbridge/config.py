@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from weighbridge.router.chain import Policy
     from weighbridge.router.gate import Gate
     from weighbridge.router.limits import Limiter
+    from weighbridge.router.queueing import Queue
     from weighbridge.router.router import Router
     from weighbridge.schemas.redaction import Redactor
     from weighbridge.store.database import Database
@@ -174,8 +175,14 @@ def default_database() -> str:
     return f"sqlite:///{folder / 'weighbridge.db'}"
 
 
-def build_router(settings: Settings) -> Router:
-    """Put a router together; see `Router.from_config`."""
+def build_router(settings: Settings, queue: Queue | None = None) -> Router:
+    """Put a router together; see `Router.from_config`.
+
+    Args:
+        settings: the whole configuration.
+        queue: what takes the place of the review queue, to see how answers are weighed: every one
+            is asked for anew then, and neither coin nor certificate has a say.
+    """
     from weighbridge.review.rulings import Rulings
     from weighbridge.router.chain import Policy
     from weighbridge.router.gate import Gate
@@ -197,17 +204,21 @@ def build_router(settings: Settings) -> Router:
         if learned is not None:
             on_error.callback(learned.close)
         providers = _build_providers(settings, ledger, learned)
-        rulings = on_error.enter_context(closing(Rulings(database)))
+        rulings = None
+        if queue is None:
+            rulings = on_error.enter_context(closing(Rulings(database)))
         router = Router(
             providers,
-            _build_queue(settings, database),
-            coin=_build_coin(settings, database),
+            queue or _build_queue(settings, database),
+            coin=None if queue else _build_coin(settings, database),
             rulings=rulings,
             ledger=ledger,
             redact=build_redactor(settings),
             admission=_build_admission(settings, database),
             cooldowns=_build_cooldowns(settings, database),
-            cache=_build_cache(settings, database, providers, gate, policy, rulings, learned),
+            cache=None
+            if rulings is None
+            else _build_cache(settings, database, providers, gate, policy, rulings, learned),
             task=build_task(settings),
             gate=gate,
             policy=policy,

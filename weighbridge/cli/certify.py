@@ -104,9 +104,9 @@ def _looks(
     """A look at each kind of answer that is in use."""
     found = (
         look
-        for key in guarantees.keys()  # noqa: SIM118 - a method, not a mapping's
+        for key in guarantees.current_keys()
         if not fields or key.field in fields
-        if (look := guarantees.foresee(key, wanted)).tickets_per_day
+        if (look := guarantees.foresee(key, wanted)).tickets_per_day or look.is_reweighed
     )
     foreseen = sorted(found, key=lambda look: -look.tickets_per_day)
     return foreseen if is_dry else [guarantees.certify(look.key, wanted) for look in foreseen]

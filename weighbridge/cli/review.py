@@ -12,6 +12,7 @@ from weighbridge.cli import (
     review_outbox,
     review_people,
     review_retention,
+    review_reweighing,
     review_serve,
 )
 
@@ -31,6 +32,7 @@ app.command()(review_changing.reopen)
 app.command()(review_changing.cancel)
 app.command()(review_changing.history)
 app.command()(review_listing.stats)
+app.command()(review_reweighing.reweigh)
 app.command()(review_export.export)
 app.command()(review_retention.purge)
 app.command()(review_retention.erase)

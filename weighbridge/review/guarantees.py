@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from weighbridge.decision import CalibrationKey
 from weighbridge.review import looking
@@ -22,7 +22,7 @@ from weighbridge.review.labelled import Sample, known_keys, read_samples
 from weighbridge.review.labels import Labels, NotYet
 from weighbridge.review.looking import Look, Wanted
 from weighbridge.store.database import Database
-from weighbridge.store.decision_tables import calibration_key_table
+from weighbridge.store.decision_tables import calibration_key_table, weighing_table
 from weighbridge.store.dialect import lock, now_us
 from weighbridge.store.guarantee_tables import look_table
 
@@ -48,6 +48,25 @@ class Guarantees:
         with self._database.reading() as connection:
             known = known_keys(connection)
         return tuple(known[key_id] for key_id in sorted(known, reverse=True))
+
+    def current_keys(self) -> tuple[CalibrationKey, ...]:
+        """Of each provider, field and source the key of the latest answer, the latest first.
+
+        The others are those of an earlier model, prompt or schema.
+        """
+        latest = func.max(weighing_table.c.decision_id)
+        statement = (
+            select(weighing_table.c.key_id)
+            .group_by(weighing_table.c.key_id)
+            .order_by(latest.desc())
+        )
+        with self._database.reading() as connection:
+            known = known_keys(connection)
+            latest_first = [known[key_id] for key_id in connection.scalars(statement)]
+        current: dict[tuple[str, str, str], CalibrationKey] = {}
+        for key in latest_first:
+            current.setdefault((key.provider, key.field, key.source), key)
+        return tuple(current.values())
 
     def sample(self, key: CalibrationKey) -> Sample:
         """The judged audits of a key.

@@ -71,6 +71,11 @@ def add_decisions(connection: Connection, entries: Sequence[ReviewEntry], now: i
     _add_decisions(connection, entries, now, None)
 
 
+def add_reweighed(connection: Connection, entry: ReviewEntry, now: int, item_id: ReviewId) -> None:
+    """Add how an audit was weighed once more; see `reweighing`."""
+    _add_decisions(connection, [entry], now, item_id, is_reweighed=True)
+
+
 def add_slots(connection: Connection, item: Mapping[str, Any], kind: SlotKind, number: int) -> None:
     """Open places at an item, in its present round."""
     slot = {
@@ -137,13 +142,21 @@ def _item_row(entry: ReviewEntry, item_id: ReviewId, now: int, policy: Policy) -
 
 
 def _add_decisions(
-    connection: Connection, entries: Sequence[ReviewEntry], now: int, item_id: ReviewId | None
+    connection: Connection,
+    entries: Sequence[ReviewEntry],
+    now: int,
+    item_id: ReviewId | None,
+    *,
+    is_reweighed: bool = False,
 ) -> None:
     """Add decisions and how they were weighed, all of them in a few statements."""
     if not entries:
         return
     new = insert(decision_table).returning(decision_table.c.id, sort_by_parameter_order=True)
-    numbers = connection.scalars(new, [_decision_row(entry, now, item_id) for entry in entries])
+    rows = [
+        _decision_row(entry, now, item_id) | {"is_reweighed": is_reweighed} for entry in entries
+    ]
+    numbers = connection.scalars(new, rows)
     key_ids: dict[CalibrationKey, int] = {}
     weighings = []
     for entry, number in zip(entries, numbers.all(), strict=True):

@@ -41,6 +41,7 @@ class Audit:
         person: label of the person's answer; None where they gave none.
         is_correct: whether the person, unaware of the answer, found the same.
         is_sighted: whether they saw it.
+        is_reweighed: whether the ticket was weighed once more after the person had judged it.
     """
 
     task: str
@@ -51,6 +52,7 @@ class Audit:
     person: str | None
     is_correct: bool
     is_sighted: bool
+    is_reweighed: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +88,11 @@ class Sample:
     def num_sighted(self) -> int:
         """How many were judged with the answer in sight."""
         return sum(audit.is_sighted for audit in self.audits)
+
+    @property
+    def is_reweighed(self) -> bool:
+        """Whether any audit of it has served another key before."""
+        return any(audit.is_reweighed for audit in self.audits)
 
     def after(self, position: int) -> Sample:
         """Only what was judged later than `position`; open ones stay."""
@@ -178,8 +185,8 @@ def _audited(connection: Connection, after: int) -> Iterator[tuple[Row[Any], Row
         for row in connection.execute(statement.where(condition))
     }
     weighing = (
-        # An item has one decision: a ticket that comes again unchanged makes no other.
-        select(decision_table.c.item_id, weighing_table).join(
+        # An item has one decision, and one more for each time that it was weighed again.
+        select(decision_table.c.item_id, decision_table.c.is_reweighed, weighing_table).join(
             weighing_table, weighing_table.c.decision_id == decision_table.c.id
         )
     )
@@ -228,4 +235,5 @@ def _audit(item: Row[Any], weighing: Row[Any]) -> Audit:
         person=person,
         is_correct=person == weighing.value_label and not is_sighted,
         is_sighted=is_sighted,
+        is_reweighed=weighing.is_reweighed,
     )

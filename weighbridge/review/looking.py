@@ -3,7 +3,8 @@
 Each time that outcomes are looked at in order to certify spends a part of the delta that a key has,
 so it is noted whatever it brings. Where too few labels are there whatever they say, no outcome is
 looked at and nothing is spent. After an alarm only labels that came later count, and the looks
-begin anew.
+begin anew. Labels that served another key before (`reweighing`) bring its looks along: else one
+could learn anew until a certificate comes out.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, and_, func, insert, or_, select
 
 from weighbridge.decision import CalibrationKey
 from weighbridge.review.certificate import (
@@ -33,7 +34,11 @@ from weighbridge.review.kept import Kept, keep_certificate
 from weighbridge.review.labelled import Sample, read_samples, read_traffic
 from weighbridge.review.labels import NotYet
 from weighbridge.review.rows import moment
-from weighbridge.store.decision_tables import decision_table, weighing_table
+from weighbridge.store.decision_tables import (
+    calibration_key_table,
+    decision_table,
+    weighing_table,
+)
 from weighbridge.store.dialect import now_us
 from weighbridge.store.guarantee_tables import certificate_table, look_table
 
@@ -99,6 +104,7 @@ class Look:
         num_open: audits that are not yet judged.
         num_sighted: audits that were judged with the answer in sight; they count as wrong.
         tickets_per_day: answered under the key of late.
+        is_reweighed: whether labels that served another key before are among them.
         steps: what was to be tested; empty for a joint risk, whose thresholds are the labels' own.
         tested: what was tested, up to the first that failed; empty where no outcome was looked at.
         result: the certificate, or why there is none; None where nothing was tried.
@@ -114,6 +120,7 @@ class Look:
     num_open: int
     num_sighted: int
     tickets_per_day: float
+    is_reweighed: bool = False
     steps: tuple[Step, ...] = ()
     tested: tuple[Tested, ...] = ()
     result: Kept | NotYet | None = None
@@ -182,14 +189,7 @@ def foresee(connection: Connection, ground: Ground, wanted: Wanted) -> Look:
     """What `look` would test, without any outcome; says no where none could help."""
     sample = ground.sample
     kind = "joint" if wanted.is_joint else "risk"
-    num_looks = connection.scalar(
-        select(func.count()).where(
-            look_table.c.key_id == sample.key_id,
-            look_table.c.from_position == ground.from_position,
-            look_table.c.kind == kind,
-        )
-    )
-    number = (num_looks or 0) + 1
+    number = _num_looks(connection, ground, kind) + 1
     delta = None if wanted.is_joint else delta_of_round(1 - wanted.confidence, number)
     look = Look(
         key=sample.key,
@@ -200,6 +200,7 @@ def foresee(connection: Connection, ground: Ground, wanted: Wanted) -> Look:
         num_open=sample.num_open,
         num_sighted=sample.num_sighted,
         tickets_per_day=ground.tickets_per_day,
+        is_reweighed=sample.is_reweighed,
     )
     if not sample.audits:
         return _short(look, ground, _fewest(wanted, delta))
@@ -270,6 +271,22 @@ def look(connection: Connection, ground: Ground, wanted: Wanted) -> Look:
     return replace(seen, tested=tested, result=result)
 
 
+def _num_looks(connection: Connection, ground: Ground, kind: str) -> int:
+    """Looks at outcomes so far: its own, and where labels were another key's, its too."""
+    sample, looks, key = ground.sample, look_table.c, calibration_key_table.c
+    own = and_(looks.key_id == sample.key_id, looks.from_position == ground.from_position)
+    if sample.is_reweighed:
+        siblings = select(key.id).where(key.field == sample.key.field, key.id != sample.key_id)
+        first = sample.audits[0].position
+        own = or_(own, and_(looks.key_id.in_(siblings), looks.to_position >= first))
+    return (
+        connection.scalar(
+            select(func.count()).select_from(look_table).where(looks.kind == kind, own)
+        )
+        or 0
+    )
+
+
 def _walk(ground: Ground, wanted: Wanted, delta: float) -> Walk:
     return plan(
         ground.traffic, num_labels=len(ground.sample.audits), alpha=wanted.risk, delta=delta
@@ -332,7 +349,11 @@ def _tickets_per_day(connection: Connection, key_id: int, now: int) -> float:
     num, first = connection.execute(
         select(func.count(), func.min(decision_table.c.at))
         .join(weighing_table, weighing_table.c.decision_id == decision_table.c.id)
-        .where(weighing_table.c.key_id == key_id, decision_table.c.at >= since)
+        .where(
+            weighing_table.c.key_id == key_id,
+            decision_table.c.at >= since,
+            ~decision_table.c.is_reweighed,
+        )
     ).one()
     if not num:
         return 0.0

@@ -96,7 +96,7 @@ def _decisions(connection: Connection, since: int) -> tuple[int, int, dict[str, 
     decision = decision_table.c
     counted = connection.execute(
         select(decision.status, decision.reasons, func.count())
-        .where(decision.at >= since)
+        .where(decision.at >= since, ~decision.is_reweighed)
         .group_by(decision.status, decision.reasons)
     ).all()
     total, accepted, reasons = 0, 0, Counter[str]()

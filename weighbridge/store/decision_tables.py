@@ -16,6 +16,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
 )
 
 from weighbridge.store.columns import CleanText, Counter, metadata
@@ -35,6 +36,8 @@ decision_table = Table(
     Column("item_id", CleanText, ForeignKey("item.id")),
     Column("audit_u", Double),  # NULL if no coin was tossed
     Column("audit_rate", Double),
+    # An audit that was weighed once more later on: no traffic, see `review.reweighing`.
+    Column("is_reweighed", Boolean, nullable=False, server_default=false()),
     Column("at", BigInteger, nullable=False),
 )
 Index("ix_decision_item_id", decision_table.c.item_id)

@@ -194,6 +194,7 @@ def _create_decisions() -> None:
         sa.Column("item_id", sa.Text()),
         sa.Column("audit_u", sa.Double()),
         sa.Column("audit_rate", sa.Double()),
+        sa.Column("is_reweighed", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.Column("at", sa.BigInteger(), nullable=False),
         sa.ForeignKeyConstraint(["item_id"], ["item.id"], name=op.f("fk_decision_item_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_decision")),
