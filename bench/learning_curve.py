@@ -29,13 +29,13 @@ from weighbridge.local_engine.learned.head import Head
 from weighbridge.local_engine.prior import PriorOpinion
 from weighbridge.local_engine.weighing import MODEL_WEIGHT
 from weighbridge.providers.local import field_spec
-from weighbridge.review.intervals import wilson
-from weighbridge.review.labels import Labels
-from weighbridge.review.learning import Learned, learn
-from weighbridge.review.learning_baselines import lexical_hits, majority, tfidf_says
-from weighbridge.review.learning_examples import Gathered
-from weighbridge.review.learning_fit import Features
-from weighbridge.review.selective import Aurc, aurc
+from weighbridge.review.learning.baselines import lexical_hits, majority, tfidf_says
+from weighbridge.review.learning.examples import Gathered
+from weighbridge.review.learning.fit import Features
+from weighbridge.review.learning.lesson import Learned, learn
+from weighbridge.review.statistics.intervals import wilson
+from weighbridge.review.statistics.labels import Labels
+from weighbridge.review.statistics.selective import Aurc, aurc
 from weighbridge.schemas.task import Task
 from weighbridge.schemas.ticket import Ticket
 

@@ -26,7 +26,7 @@ from bench.common import finish, parser, percent, read_rows
 from weighbridge import Router
 from weighbridge.config import open_queue
 from weighbridge.decision import Decision
-from weighbridge.review.intervals import wilson
+from weighbridge.review.statistics.intervals import wilson
 from weighbridge.settings import load_settings
 
 TICKETS, PROVING = 600, 80

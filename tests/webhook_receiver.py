@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from weighbridge.review.signing import verify
+from weighbridge.review.telling.signing import verify
 
 SECRET = "a shared secret"
 

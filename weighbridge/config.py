@@ -23,12 +23,12 @@ from weighbridge.webhook_config import build_subscriptions
 if TYPE_CHECKING:
     from weighbridge.capability import Ledger
     from weighbridge.providers.protocol import Provider
-    from weighbridge.review.audit import AuditCoin
-    from weighbridge.review.guarantees import Guarantees
-    from weighbridge.review.learning_versions import LearnedVersions, UsedVersions
-    from weighbridge.review.metrics import Metrics
+    from weighbridge.review.learning.versions import LearnedVersions, UsedVersions
+    from weighbridge.review.proving.audit import AuditCoin
+    from weighbridge.review.proving.guarantees import Guarantees
+    from weighbridge.review.proving.metrics import Metrics
+    from weighbridge.review.proving.rulings import Rulings
     from weighbridge.review.queue import ReviewQueue
-    from weighbridge.review.rulings import Rulings
     from weighbridge.router.admission import Admission
     from weighbridge.router.cache import DecisionCache
     from weighbridge.router.chain import Policy
@@ -101,7 +101,7 @@ def open_guarantees(settings: Settings) -> Iterator[Guarantees]:
     Raises:
         QueueUnavailable: the database cannot be opened.
     """
-    from weighbridge.review.guarantees import Guarantees
+    from weighbridge.review.proving.guarantees import Guarantees
 
     with closing(open_database(settings)) as database:
         yield Guarantees(database, audit_rate=settings.review.audit_rate)
@@ -114,7 +114,7 @@ def open_learned(settings: Settings) -> Iterator[LearnedVersions]:
     Raises:
         QueueUnavailable: the database cannot be opened.
     """
-    from weighbridge.review.learning_versions import LearnedVersions
+    from weighbridge.review.learning.versions import LearnedVersions
 
     with closing(open_database(settings)) as database:
         yield LearnedVersions(database)
@@ -126,7 +126,7 @@ def measured(settings: Settings) -> Metrics:
     Raises:
         QueueUnavailable: the database cannot be opened or read.
     """
-    from weighbridge.review.measuring import measure
+    from weighbridge.review.proving.measuring import measure
 
     with closing(open_database(settings)) as database:
         return measure(database, audit_rate=settings.review.audit_rate)
@@ -183,7 +183,7 @@ def build_router(settings: Settings, queue: Queue | None = None) -> Router:
         queue: what takes the place of the review queue, to see how answers are weighed: every one
             is asked for anew then, and neither coin nor certificate has a say.
     """
-    from weighbridge.review.rulings import Rulings
+    from weighbridge.review.proving.rulings import Rulings
     from weighbridge.router.chain import Policy
     from weighbridge.router.gate import Gate
     from weighbridge.router.router import Router
@@ -230,8 +230,8 @@ def build_router(settings: Settings, queue: Queue | None = None) -> Router:
 
 
 def _build_queue(settings: Settings, database: Database) -> ReviewQueue:
-    from weighbridge.review.ordering import HEAD_STARTS_S
     from weighbridge.review.queue import ReviewQueue
+    from weighbridge.review.queueing.ordering import HEAD_STARTS_S
 
     chosen = settings.review
     redactor = _build_redactor(settings) if settings.redaction.queue else None
@@ -249,7 +249,7 @@ def _build_coin(settings: Settings, database: Database) -> AuditCoin | None:
     """The audit coin; None where nothing is drawn, so that nothing is asked of the database."""
     if not settings.review.audit_rate:
         return None
-    from weighbridge.review.audit import AuditCoin
+    from weighbridge.review.proving.audit import AuditCoin
     from weighbridge.store.secret import shared_secret
 
     secret = shared_secret(database, "audit coin")
@@ -333,7 +333,7 @@ def _build_learned(settings: Settings, database: Database) -> UsedVersions | Non
     """What verdicts taught; None where no local engine could use it."""
     if all(isinstance(chosen, RemoteSettings) for chosen in settings.asked):
         return None
-    from weighbridge.review.learning_versions import UsedVersions
+    from weighbridge.review.learning.versions import UsedVersions
 
     return UsedVersions(database)
 

@@ -138,7 +138,7 @@ class GateSettings(_Section):
 
 
 class WebhookSettings(_Section):
-    """An address that is told what happens in the queue; see `weighbridge.review.webhooks`."""
+    """An address that is told of the queue; see `weighbridge.review.telling.webhooks`."""
 
     name: Name
     url: SecretStr  # it may hold a secret of its own

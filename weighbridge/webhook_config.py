@@ -9,8 +9,8 @@ from weighbridge.errors import ConfigError, KeyMissing
 from weighbridge.settings import Settings, WebhookSettings
 
 if TYPE_CHECKING:
-    from weighbridge.review.telling import Subscription
-    from weighbridge.review.webhooks import Webhook
+    from weighbridge.review.telling.subscriptions import Subscription
+    from weighbridge.review.telling.webhooks import Webhook
 
 
 def build_subscriptions(settings: Settings) -> list[Subscription]:
@@ -19,7 +19,7 @@ def build_subscriptions(settings: Settings) -> list[Subscription]:
     Raises:
         ConfigError: two webhooks of one name.
     """
-    from weighbridge.review.telling import EventKind, Subscription
+    from weighbridge.review.telling.subscriptions import EventKind, Subscription
 
     chosen = settings.review.webhook
     names = [webhook.name for webhook in chosen]
@@ -43,7 +43,7 @@ def build_webhooks(settings: Settings) -> list[Webhook]:
         KeyMissing: a secret is not there.
         ConfigError: an address or a secret that cannot be used.
     """
-    from weighbridge.review.webhooks import Webhook
+    from weighbridge.review.telling.webhooks import Webhook
 
     webhooks = []
     for chosen in settings.review.webhook:
@@ -64,7 +64,7 @@ def build_webhooks(settings: Settings) -> list[Webhook]:
 
 
 def _secret(chosen: WebhookSettings) -> str:
-    from weighbridge.review.signing import key_of
+    from weighbridge.review.telling.signing import key_of
 
     hint = "A long random text that the receiver has too, such as `openssl rand -hex 32` prints."
     if chosen.secret_env is not None and chosen.secret_file is None:

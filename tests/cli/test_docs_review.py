@@ -12,8 +12,8 @@ from typing import Any
 from typer.main import get_command
 
 from weighbridge.cli.review import app
-from weighbridge.review.delivery import MAX_ATTEMPTS
-from weighbridge.review.signing import signed_headers
+from weighbridge.review.telling.delivery import MAX_ATTEMPTS
+from weighbridge.review.telling.signing import signed_headers
 from weighbridge.settings import load_settings
 
 PAGE = (Path(__file__).parents[2] / "docs" / "review.md").read_text("utf-8")

@@ -14,7 +14,7 @@ import sklearn.metrics  # noqa: F401
 from hypothesis import strategies as st
 
 from weighbridge.decision import CalibrationKey
-from weighbridge.review.labels import Labels
+from weighbridge.review.statistics.labels import Labels
 
 KEY = CalibrationKey(
     provider="groq", model="m-1", prompt="p-1", schema="s-1", field="category", source="combined"

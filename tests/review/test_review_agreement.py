@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
-from weighbridge.review.agreement import (
+from weighbridge.review.statistics.agreement import (
     agreement_of,
     wrong_though_agreed,
     wrong_though_independent,
 )
-from weighbridge.review.labels import NotYet
+from weighbridge.review.statistics.labels import NotYet
 
 options = st.sampled_from(["billing", "bug", "how_to", None, 3])
 pairs = st.lists(st.tuples(options, options), min_size=1, max_size=60)

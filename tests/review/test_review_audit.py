@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from labelled import open_shares, shares, tallies
 from scipy import stats
 
-from weighbridge.review.audit import AuditCoin, Toss, coin_cost
-from weighbridge.review.audited_error import error_rate, true_error
-from weighbridge.review.labels import NotYet
-from weighbridge.review.unequal_audits import Stratum, unequal_audit_error
+from weighbridge.review.proving.audit import AuditCoin, Toss, coin_cost
+from weighbridge.review.statistics.audited_error import error_rate, true_error
+from weighbridge.review.statistics.labels import NotYet
+from weighbridge.review.statistics.unequal_audits import Stratum, unequal_audit_error
 
 SECRET = b"sixteen bytes or more"
 ids = st.text(st.characters(), max_size=30)  # lone surrogates too

@@ -9,13 +9,13 @@ from labelled import CHECK_SET, KEY, NOTHING, labels, shares
 from sklearn.isotonic import IsotonicRegression
 
 from weighbridge.decision import CalibrationKey
-from weighbridge.review.calibration import (
+from weighbridge.review.statistics.calibration import (
     Histogram,
     Isotonic,
     Platt,
     Temperature,
 )
-from weighbridge.review.calibration_fits import (
+from weighbridge.review.statistics.calibration_fits import (
     MIN_LABELS,
     MIN_LABELS_ISOTONIC,
     fit_histogram,
@@ -24,8 +24,8 @@ from weighbridge.review.calibration_fits import (
     fit_temperature,
     fit_temperature_of,
 )
-from weighbridge.review.labels import Labels, NotYet
-from weighbridge.review.reliability import scores
+from weighbridge.review.statistics.labels import Labels, NotYet
+from weighbridge.review.statistics.reliability import scores
 
 FITS = (fit_temperature, fit_platt, fit_isotonic, fit_histogram)
 KEEP_ORDER = (fit_temperature, fit_platt, fit_isotonic)

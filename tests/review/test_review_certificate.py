@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from labelled import KEY, LATER, NOTHING, labels, many_labels, open_shares
 from scipy import special
 
-from weighbridge.review.certificate import (
+from weighbridge.review.statistics.certificate import (
     GRID,
     Certificate,
     Walk,
@@ -21,8 +21,8 @@ from weighbridge.review.certificate import (
     sample_size,
     walked,
 )
-from weighbridge.review.intervals import binomial_tail, clopper_pearson_upper
-from weighbridge.review.labels import Labels, NotYet
+from weighbridge.review.statistics.intervals import binomial_tail, clopper_pearson_upper
+from weighbridge.review.statistics.labels import Labels, NotYet
 
 EXAMPLE = Walk(
     alpha=0.03,

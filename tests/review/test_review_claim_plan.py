@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import insert, select
 
-from weighbridge.review import statements
+from weighbridge.review.queueing import statements
 from weighbridge.store.dialect import is_postgresql
 from weighbridge.store.queue_tables import item_table, skip_table, slot_table
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from weighbridge.review.csv_guard import guarded
+from weighbridge.review.exporting.csv_guard import guarded
 
 PIECES = st.sampled_from(
     [

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from queue_entries import emptied, make_audit, make_entry
 
-from weighbridge.review import export
-from weighbridge.review.csv_guard import MARK, guarded
-from weighbridge.review.dataset import AUDITS, CARD, LABELS, TRAIN, write_dataset
-from weighbridge.review.export import items, write_csv, write_jsonl
+from weighbridge.review.exporting import export
+from weighbridge.review.exporting.csv_guard import MARK, guarded
+from weighbridge.review.exporting.dataset import AUDITS, CARD, LABELS, TRAIN, write_dataset
+from weighbridge.review.exporting.export import items, write_csv, write_jsonl
 from weighbridge.review.items import State
 from weighbridge.review.overviews import Search
 from weighbridge.review.queue import ReviewQueue

@@ -14,12 +14,12 @@ from scipy import special
 from sqlalchemy import func, select
 
 from weighbridge.decision import CalibrationKey
-from weighbridge.review.certificate import Certificate, delta_of_round, sample_size
-from weighbridge.review.guarantees import Guarantees
-from weighbridge.review.joint_risk import JointGuarantee
-from weighbridge.review.kept import Kept, alarm
-from weighbridge.review.labels import NotYet
-from weighbridge.review.looking import Look, Wanted
+from weighbridge.review.proving.guarantees import Guarantees
+from weighbridge.review.proving.kept import Kept, alarm
+from weighbridge.review.proving.looking import Look, Wanted
+from weighbridge.review.statistics.certificate import Certificate, delta_of_round, sample_size
+from weighbridge.review.statistics.joint_risk import JointGuarantee
+from weighbridge.review.statistics.labels import NotYet
 from weighbridge.store.database import Database
 from weighbridge.store.guarantee_tables import look_table
 

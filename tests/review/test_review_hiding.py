@@ -12,8 +12,8 @@ from queue_entries import make_entry
 from sqlalchemy import select
 
 from weighbridge.decision import Question
-from weighbridge.review.hiding import hide_texts
 from weighbridge.review.queue import ReviewQueue
+from weighbridge.review.queueing.hiding import hide_texts
 from weighbridge.schemas.redaction import Redactor
 from weighbridge.store.schema import metadata
 

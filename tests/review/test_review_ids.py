@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weighbridge.review.ids import time_ordered_id
+from weighbridge.review.queueing.ids import time_ordered_id
 
 times_us = st.integers(1_500_000_000_000_000, 4_000_000_000_000_000)
 

@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from labelled import open_shares, tallies
 from scipy import stats
 
-from weighbridge.review.intervals import (
+from weighbridge.review.statistics.intervals import (
     binomial_tail,
     clopper_pearson,
     clopper_pearson_upper,

@@ -10,8 +10,12 @@ from hypothesis import strategies as st
 from labelled import CHECK_SET, KEY, LATER, NOTHING, labels, open_shares
 from scipy import special
 
-from weighbridge.review.joint_risk import JointGuarantee, allowed_errors, control_joint_risk
-from weighbridge.review.labels import Labels, NotYet
+from weighbridge.review.statistics.joint_risk import (
+    JointGuarantee,
+    allowed_errors,
+    control_joint_risk,
+)
+from weighbridge.review.statistics.labels import Labels, NotYet
 
 
 def controlled(some: Labels, alpha: float) -> JointGuarantee | NotYet:

@@ -10,8 +10,8 @@ from queue_entries import make_audit, make_entry
 from weighbridge.decision import Question
 from weighbridge.errors import ChangeRefused, ItemNotFound, LeaseLost, VerdictInvalid
 from weighbridge.review.items import SlotKind, State
-from weighbridge.review.outcomes import Opinion, adjudicated, agreed
 from weighbridge.review.queue import ReviewQueue
+from weighbridge.review.queueing.outcomes import Opinion, adjudicated, agreed
 
 BUG, BILLING = {"category": "bug"}, {"category": "billing"}
 

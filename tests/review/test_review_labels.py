@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from labelled import labels, shares
 
 from weighbridge.errors import ExtraMissing
-from weighbridge.review.distributions import (
+from weighbridge.review.statistics.distributions import (
     entropy,
     margin,
     normalised,
     tempered,
     without_habit,
 )
-from weighbridge.review.labels import Labels, NotYet
-from weighbridge.review.learn_extra import learn_module
+from weighbridge.review.statistics.labels import Labels, NotYet
+from weighbridge.review.statistics.learn_extra import learn_module
 
 weights = st.lists(st.floats(1e-6, 1), min_size=1, max_size=8)
 distributions = weights.map(normalised)

@@ -12,14 +12,14 @@ from queue_entries import make_audit, make_entry
 from sqlalchemy import func, select
 
 from weighbridge.errors import LearnedUnknown
-from weighbridge.review.learning_versions import PAUSE_S, LearnedVersions, New, UsedVersions
+from weighbridge.review.learning.versions import PAUSE_S, LearnedVersions, New, UsedVersions
 from weighbridge.review.queue import ReviewQueue
 from weighbridge.store.database import Database
 from weighbridge.store.learned_tables import learned_table, learned_use_table
 
 LEARN = """
 import sys
-from weighbridge.review.learning_versions import LearnedVersions, New
+from weighbridge.review.learning.versions import LearnedVersions, New
 from weighbridge.store.database import Database
 new = New(task="triage", field="category", fingerprint="f", encoder="e", generator="g",
           num_examples=9, artefact=b"from elsewhere", renamed={}, report={})

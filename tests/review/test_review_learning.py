@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weighbridge.review import learning_baselines as baselines
-from weighbridge.review.learning import (
+from weighbridge.review.learning import baselines
+from weighbridge.review.learning.examples import Example, Gathered, gather
+from weighbridge.review.learning.fit import fit, losses, tempered
+from weighbridge.review.learning.lesson import (
     Features,
     Learned,
     NotLearnable,
@@ -19,9 +21,7 @@ from weighbridge.review.learning import (
     learn,
     shortfall,
 )
-from weighbridge.review.learning_examples import Example, Gathered, gather
-from weighbridge.review.learning_fit import fit, losses, tempered
-from weighbridge.review.twins import group_key
+from weighbridge.review.queueing.twins import group_key
 
 OPTIONS = ("bug", "billing", "how_to")
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -11,11 +11,11 @@ from queue_entries import make_audit, make_entry
 
 from weighbridge.decision import Decision, FieldEvidence
 from weighbridge.review.items import State
-from weighbridge.review.ordering import HEAD_STARTS_S, LEAD_S, sort_key, uncertainty
 from weighbridge.review.overviews import Search, WhyEmpty
 from weighbridge.review.queue import ReviewQueue
-from weighbridge.review.rows import moment
-from weighbridge.review.twins import group_key
+from weighbridge.review.queueing.ordering import HEAD_STARTS_S, LEAD_S, sort_key, uncertainty
+from weighbridge.review.queueing.rows import moment
+from weighbridge.review.queueing.twins import group_key
 
 BUG = {"category": "bug"}
 NOTHING = WhyEmpty(

@@ -21,7 +21,7 @@ from sqlalchemy import select
 
 from weighbridge.errors import ChangeRefused, LeaseLost, VerdictInvalid
 from weighbridge.review.queue import ReviewQueue
-from weighbridge.review.rows import microseconds, moment
+from weighbridge.review.queueing.rows import microseconds, moment
 from weighbridge.store.queue_tables import event_table, item_table, slot_table, verdict_table
 
 LEASE_S = 60

@@ -11,14 +11,14 @@ from queue_entries import make_entry
 from sqlalchemy import select, update
 
 from weighbridge.decision import Decision, Reason, ReviewEntry, Toss, Weighing
-from weighbridge.review.agreement import Agreement
-from weighbridge.review.audited_error import AuditedError
-from weighbridge.review.guarantees import Guarantees
-from weighbridge.review.labels import NotYet
-from weighbridge.review.looking import Wanted
-from weighbridge.review.measuring import measure
-from weighbridge.review.metrics import Metrics
+from weighbridge.review.proving.guarantees import Guarantees
+from weighbridge.review.proving.looking import Wanted
+from weighbridge.review.proving.measuring import measure
+from weighbridge.review.proving.metrics import Metrics
 from weighbridge.review.queue import ReviewQueue
+from weighbridge.review.statistics.agreement import Agreement
+from weighbridge.review.statistics.audited_error import AuditedError
+from weighbridge.review.statistics.labels import NotYet
 from weighbridge.store.decision_tables import decision_table, weighing_table
 from weighbridge.store.queue_tables import item_table
 

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from labelled import KEY, LATER, NOW, open_shares, shares
 
-from weighbridge.review.certificate import Certificate
-from weighbridge.review.distributions import normalised
-from weighbridge.review.drift import confidence_drift, drift_of, population_stability
-from weighbridge.review.joint_risk import JointGuarantee
-from weighbridge.review.labels import NotYet
-from weighbridge.review.monitor import Watch, log_factors, standing, watch
+from weighbridge.review.statistics.certificate import Certificate
+from weighbridge.review.statistics.distributions import normalised
+from weighbridge.review.statistics.drift import confidence_drift, drift_of, population_stability
+from weighbridge.review.statistics.joint_risk import JointGuarantee
+from weighbridge.review.statistics.labels import NotYet
+from weighbridge.review.statistics.monitor import Watch, log_factors, standing, watch
 
 
 def certificate(alpha: float = 0.02) -> Certificate:
@@ -279,10 +279,11 @@ def test_drift_of_nonsense_is_refused(compute):
 
 def test_accepting_answers_loads_neither_scipy_nor_scikit_learn():
     """They take seconds to load, and the gate stands before every ticket."""
-    modules = "agreement, audit, calibration, certificate, joint_risk, monitor, selective"
+    modules = "agreement, calibration, certificate, joint_risk, monitor, selective"
     heavy = {"numpy", "scipy", "sklearn", "sqlalchemy"}
     code = (
-        f"import sys; from weighbridge.review import {modules}; print({heavy} & {{*sys.modules}})"
+        "import sys; import weighbridge.review.proving.audit;"
+        f" from weighbridge.review.statistics import {modules}; print({heavy} & {{*sys.modules}})"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60

@@ -18,11 +18,11 @@ from queue_entries import make_entry
 from webhook_receiver import SECRET, Receiver, receiving
 
 from weighbridge.errors import QueueUnavailable
-from weighbridge.review.delivery import Delivered, Deliverer, wait_before
-from weighbridge.review.outbox import Outbox
 from weighbridge.review.queue import ReviewQueue
-from weighbridge.review.telling import EventKind, Subscription
-from weighbridge.review.webhooks import Webhook
+from weighbridge.review.telling.delivery import Delivered, Deliverer, wait_before
+from weighbridge.review.telling.outbox import Outbox
+from weighbridge.review.telling.subscriptions import EventKind, Subscription
+from weighbridge.review.telling.webhooks import Webhook
 from weighbridge.store.database import Database
 
 SUBSCRIBER = Subscription(target="hook")

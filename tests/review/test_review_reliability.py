@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from labelled import CHECK_SET, NOTHING, labels, shares
 
-from weighbridge.review.labels import Labels, NotYet
-from weighbridge.review.reliability import (
+from weighbridge.review.statistics.labels import Labels, NotYet
+from weighbridge.review.statistics.reliability import (
     calibration_error,
     equal_mass_edges,
     equal_width_edges,

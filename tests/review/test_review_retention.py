@@ -16,11 +16,11 @@ from sqlalchemy import insert, select
 from weighbridge.decision import CalibrationKey, Question, Weighing
 from weighbridge.errors import ChangeRefused, QueueUnavailable
 from weighbridge.review.items import State
-from weighbridge.review.measuring import measure
-from weighbridge.review.outbox import Outbox
+from weighbridge.review.proving.measuring import measure
 from weighbridge.review.queue import ReviewQueue
 from weighbridge.review.retention import Removed, Retention
-from weighbridge.review.telling import Subscription
+from weighbridge.review.telling.outbox import Outbox
+from weighbridge.review.telling.subscriptions import Subscription
 from weighbridge.store.database import Database
 from weighbridge.store.schema import metadata
 from weighbridge.store.tables import cached_decision_table

@@ -10,10 +10,10 @@ from queue_entries import make_audit, make_entry
 from sqlalchemy import func, select
 
 from weighbridge.decision import CalibrationKey, ReviewEntry, Weighing
-from weighbridge.review.guarantees import Guarantees
-from weighbridge.review.looking import Wanted
-from weighbridge.review.measuring import measure
-from weighbridge.review.reweighing import Reweighing
+from weighbridge.review.proving.guarantees import Guarantees
+from weighbridge.review.proving.looking import Wanted
+from weighbridge.review.proving.measuring import measure
+from weighbridge.review.proving.reweighing import Reweighing
 from weighbridge.store.database import Database
 from weighbridge.store.decision_tables import decision_table
 

@@ -17,10 +17,10 @@ from labelled import KEY
 
 from weighbridge.decision import Ruling
 from weighbridge.errors import QueueUnavailable
-from weighbridge.review.guarantees import Guarantees
-from weighbridge.review.kept import Kept
-from weighbridge.review.looking import Wanted
-from weighbridge.review.rulings import PAUSE_S, Rulings
+from weighbridge.review.proving.guarantees import Guarantees
+from weighbridge.review.proving.kept import Kept
+from weighbridge.review.proving.looking import Wanted
+from weighbridge.review.proving.rulings import PAUSE_S, Rulings
 from weighbridge.store.database import Database
 
 
@@ -225,8 +225,8 @@ def test_database_that_goes_away_later_leaves_what_is_known(breakable, clocks, c
 
 CERTIFIES = """
 import sys
-from weighbridge.review.guarantees import Guarantees
-from weighbridge.review.looking import Wanted
+from weighbridge.review.proving.guarantees import Guarantees
+from weighbridge.review.proving.looking import Wanted
 from weighbridge.store.database import Database
 
 guarantees = Guarantees(Database(sys.argv[1]), audit_rate=0.1)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from labelled import CHECK_SET, NOTHING, labels, shares
 
-from weighbridge.review.labels import Labels, NotYet
-from weighbridge.review.selective import aurc, reviews_per_day, risk_coverage
+from weighbridge.review.statistics.labels import Labels, NotYet
+from weighbridge.review.statistics.selective import aurc, reviews_per_day, risk_coverage
 
 
 @given(labels())

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weighbridge.errors import WebhookInvalid
-from weighbridge.review.signing import signed_headers, verify
+from weighbridge.review.telling.signing import signed_headers, verify
 
 NOW = 1_790_000_000.0
 BODY = b'{"type": "review.item.settled", "data": {}}'

@@ -11,9 +11,9 @@ from webhook_receiver import SECRET, receiving
 from weighbridge.errors import QueueUnavailable
 from weighbridge.review.queue import ReviewQueue
 from weighbridge.review.retention import Retention
-from weighbridge.review.telling import Subscription
-from weighbridge.review.upkeep import kept_up
-from weighbridge.review.webhooks import Webhook
+from weighbridge.review.telling.subscriptions import Subscription
+from weighbridge.review.telling.upkeep import kept_up
+from weighbridge.review.telling.webhooks import Webhook
 
 
 def wait_until(holds) -> None:

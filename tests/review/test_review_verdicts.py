@@ -7,7 +7,7 @@ from queue_entries import CANARY
 
 from weighbridge.decision import Question
 from weighbridge.errors import VerdictInvalid
-from weighbridge.review.verdicts import judge
+from weighbridge.review.queueing.verdicts import judge
 
 CATEGORY = Question(field="category", options=("billing", "bug"), machine="bug")
 PRIORITY = Question(field="priority", options=(1, 2, None), machine=2, required=False)

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from webhook_receiver import SECRET, payload, receiving
 
-from weighbridge.review import webhooks
-from weighbridge.review.outbox import OutboxEvent
-from weighbridge.review.telling import EventKind
-from weighbridge.review.webhooks import Webhook, refusal, send
+from weighbridge.review.telling import webhooks
+from weighbridge.review.telling.outbox import OutboxEvent
+from weighbridge.review.telling.subscriptions import EventKind
+from weighbridge.review.telling.webhooks import Webhook, refusal, send
 
 CERTIFICATE = Path(__file__).with_name("hooks_example.pem")  # nobody has a reason to trust it
 PRIVATE = """127.0.0.1 10.0.0.1 192.168.1.1 172.16.0.1 100.64.0.1 0.0.0.0 ::1 :: fd12::1

@@ -10,11 +10,11 @@ from contextlib import closing
 from queue_entries import make_entry
 from webhook_receiver import SECRET
 
-from weighbridge.review.delivery import Deliverer
-from weighbridge.review.outbox import Outbox, Taken
 from weighbridge.review.queue import ReviewQueue
-from weighbridge.review.telling import Subscription
-from weighbridge.review.webhooks import Webhook
+from weighbridge.review.telling.delivery import Deliverer
+from weighbridge.review.telling.outbox import Outbox, Taken
+from weighbridge.review.telling.subscriptions import Subscription
+from weighbridge.review.telling.webhooks import Webhook
 from weighbridge.store.database import Database
 
 

@@ -20,12 +20,12 @@ from stage import Fixed, MemoryQueue, Stage, answer
 
 from weighbridge.decision import Decision, Ruling, Toss
 from weighbridge.errors import ItemNotFound
-from weighbridge.review.audit import AuditCoin
-from weighbridge.review.guarantees import Guarantees
-from weighbridge.review.kept import Kept
-from weighbridge.review.looking import Wanted
+from weighbridge.review.proving.audit import AuditCoin
+from weighbridge.review.proving.guarantees import Guarantees
+from weighbridge.review.proving.kept import Kept
+from weighbridge.review.proving.looking import Wanted
+from weighbridge.review.proving.rulings import Rulings
 from weighbridge.review.queue import ReviewQueue
-from weighbridge.review.rulings import Rulings
 from weighbridge.router.cache import DecisionCache, MemoryCache
 from weighbridge.router.chain import Policy
 from weighbridge.router.gate import Gate

@@ -18,9 +18,9 @@ from weighbridge.decision import CalibrationKey, Json
 from weighbridge.settings import Settings, load_settings
 
 if TYPE_CHECKING:
-    from weighbridge.review.guarantees import Guarantees
-    from weighbridge.review.kept import Kept
-    from weighbridge.review.looking import Look, Wanted
+    from weighbridge.review.proving.guarantees import Guarantees
+    from weighbridge.review.proving.kept import Kept
+    from weighbridge.review.proving.looking import Look, Wanted
 
 
 def certify(
@@ -89,7 +89,7 @@ def words(key: CalibrationKey) -> str:
 
 
 def _wanted(settings: Settings, risk: float, confidence: float, *, is_joint: bool) -> Wanted:
-    from weighbridge.review.looking import Wanted
+    from weighbridge.review.proving.looking import Wanted
 
     validity = timedelta(seconds=settings.review.certificate_validity)
     try:
@@ -113,7 +113,7 @@ def _looks(
 
 
 def _kept(look: Look) -> Kept | None:
-    from weighbridge.review.kept import Kept
+    from weighbridge.review.proving.kept import Kept
 
     return look.result if isinstance(look.result, Kept) else None
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from weighbridge.local_engine.picture.canvas import BITS, CARD, DIM, LINE, MASS, Canvas
 
 if TYPE_CHECKING:
-    from weighbridge.review.labels import Labels
+    from weighbridge.review.statistics.labels import Labels
 
 # All in pixels.
 _MARGIN, _SIDE, _GAP, _HEAD = 28, 300, 96, 64
@@ -43,7 +43,7 @@ def draw(samples: Mapping[str, Labels], thresholds: Mapping[str, float], path: P
 
 def _risk(canvas: Canvas, left: float, top: float, labels: Labels, certified: float | None) -> None:
     """Observed error rate among the surest, by their share; the certified threshold marked."""
-    from weighbridge.review.selective import risk_coverage
+    from weighbridge.review.statistics.selective import risk_coverage
 
     rows = risk_coverage(labels)
     most = max([0.05, *(row.risk for row in rows)])
@@ -60,7 +60,7 @@ def _risk(canvas: Canvas, left: float, top: float, labels: Labels, certified: fl
 
 def _reliability(canvas: Canvas, left: float, top: float, labels: Labels) -> None:
     """Share of right answers by stated confidence, with 95 % intervals; honest ones on the line."""
-    from weighbridge.review.reliability import equal_mass_edges, reliability_table
+    from weighbridge.review.statistics.reliability import equal_mass_edges, reliability_table
 
     _axes(canvas, left, top, "stated confidence", "right", 1.0)
     canvas.line((left, top + _SIDE), (left + _SIDE, top), DIM, dash=(0, (2, 3)))

@@ -13,7 +13,7 @@ from typing import Any
 
 from weighbridge.cli.columns import Columns, find_columns, flag, value_at
 from weighbridge.errors import JsonInvalid, TicketInvalid
-from weighbridge.review.csv_guard import MARK
+from weighbridge.review.exporting.csv_guard import MARK
 from weighbridge.schemas.strict_json import loads
 from weighbridge.schemas.ticket import Ticket
 

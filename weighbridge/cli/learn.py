@@ -29,8 +29,8 @@ from weighbridge.settings import LocalSettings, Settings, load_settings
 
 if TYPE_CHECKING:
     from weighbridge.local_engine.engine import Engine
-    from weighbridge.review.learning import Score
-    from weighbridge.review.learning_versions import LearnedVersions, Version
+    from weighbridge.review.learning.lesson import Score
+    from weighbridge.review.learning.versions import LearnedVersions, Version
     from weighbridge.schemas.task import JudgedField, Task
 
 FieldOption = Annotated[
@@ -204,7 +204,7 @@ def _show_lessons(lessons: Mapping[str, tuple[Lesson, int | None]], *, as_json: 
 
 
 def _plain(lesson: Lesson, number: int | None) -> dict[str, Json]:
-    from weighbridge.review.learning import NotLearnable
+    from weighbridge.review.learning.lesson import NotLearnable
 
     gathered = lesson.gathered
     plain: dict[str, Json] = {
@@ -227,7 +227,7 @@ def _plain(lesson: Lesson, number: int | None) -> dict[str, Json]:
 
 
 def _show_lesson(name: str, lesson: Lesson, number: int | None) -> None:
-    from weighbridge.review.learning import NotLearnable
+    from weighbridge.review.learning.lesson import NotLearnable
 
     console, gathered = stdout(), lesson.gathered
     few = [text for text, count in gathered.num_by_label.items() if not count]

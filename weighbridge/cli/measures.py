@@ -9,12 +9,12 @@ from rich.table import Table
 from rich.text import Text
 
 from weighbridge.cli.output import harmless
-from weighbridge.review.labels import NotYet
+from weighbridge.review.statistics.labels import NotYet
 
 if TYPE_CHECKING:
-    from weighbridge.review.audited_error import AuditedError
-    from weighbridge.review.intervals import Interval
-    from weighbridge.review.metrics import FieldMetrics, KeyMetrics, Metrics
+    from weighbridge.review.proving.metrics import FieldMetrics, KeyMetrics, Metrics
+    from weighbridge.review.statistics.audited_error import AuditedError
+    from weighbridge.review.statistics.intervals import Interval
 
 _STANDING_STYLES = {"in_force": "green", "alarm": "bold red", "expired": "yellow"}
 

@@ -116,7 +116,7 @@ def _file(
     events: bool,
     guard: bool,
 ) -> dict[str, int]:
-    from weighbridge.review.export import write_csv, write_jsonl
+    from weighbridge.review.exporting.export import write_csv, write_jsonl
 
     if form is ExportFormat.CSV:
         num = write_csv(queue, wanted, out, is_guarded=guard, progress=progress)
@@ -128,7 +128,7 @@ def _file(
 def _dataset(
     queue: ReviewQueue, wanted: Search, folder: Path, progress: Callable[[int], None]
 ) -> dict[str, int]:
-    from weighbridge.review.dataset import write_dataset
+    from weighbridge.review.exporting.dataset import write_dataset
 
     contents = write_dataset(queue, wanted, folder, progress=progress)
     return {

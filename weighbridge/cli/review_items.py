@@ -50,7 +50,7 @@ def show_item(item: Item, *, as_json: bool) -> None:
 
 def print_item(item: Item) -> None:
     """One item as JSON; while it is judged blind, without what the machine and others said."""
-    from weighbridge.review.plain import item_json
+    from weighbridge.review.exporting.plain import item_json
 
     print_json(item_json(item, is_blind=item.is_blind))
 
@@ -86,7 +86,7 @@ def show_done(item: Item, said: str, *, as_json: bool) -> None:
 
 def show_history(events: Iterable[Event], *, as_json: bool) -> None:
     """The lines of a history, the oldest first."""
-    from weighbridge.review.plain import events_json
+    from weighbridge.review.exporting.plain import events_json
 
     if as_json:
         for line in events_json(events):

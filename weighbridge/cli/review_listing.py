@@ -83,7 +83,7 @@ def list_items(
 
 def stats(as_json: JsonOption = False, config: ConfigOption = None) -> None:
     """Show the queue in numbers."""
-    from weighbridge.review.metrics import plain
+    from weighbridge.review.proving.metrics import plain
 
     with opened(config) as queue:
         numbers = queue.stats()

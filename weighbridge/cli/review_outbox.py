@@ -33,8 +33,8 @@ def deliver(
     config: ConfigOption = None,
 ) -> None:
     """Tell the webhooks of [[review.webhook]] what happens, until stopped; several may run."""
-    from weighbridge.review.delivery import Delivered, Deliverer
-    from weighbridge.review.outbox import Outbox
+    from weighbridge.review.telling.delivery import Delivered, Deliverer
+    from weighbridge.review.telling.outbox import Outbox
 
     settings = load_settings(config)
     webhooks = build_webhooks(settings)
@@ -78,7 +78,7 @@ def outbox(
     config: ConfigOption = None,
 ) -> None:
     """Show what webhooks have not heard yet, and what was given up."""
-    from weighbridge.review.outbox import Outbox
+    from weighbridge.review.telling.outbox import Outbox
 
     if event_ids and not retry:
         usage("events are named together with --retry")

@@ -15,7 +15,7 @@ from weighbridge.errors import WeighbridgeError
 from weighbridge.settings import RemoteSettings, Settings, load_settings
 
 if TYPE_CHECKING:
-    from weighbridge.review.reweighing import Reweighing
+    from weighbridge.review.proving.reweighing import Reweighing
 
 
 def reweigh(
@@ -30,7 +30,7 @@ def reweigh(
     After `learn`, or a change of model, prompt or provider, `certify` then need not wait for new
     audits. Nobody is asked again, and nothing is decided.
     """
-    from weighbridge.review.reweighing import Reweighing
+    from weighbridge.review.proving.reweighing import Reweighing
 
     settings = load_settings(config)
     if settings.redaction.queue:

@@ -58,7 +58,7 @@ def serve(
         from weighbridge.service.hosts import LOOPBACK_NAMES
     except ModuleNotFoundError as error:
         raise ExtraMissing("serve", (error.name or "").partition(".")[0]) from None
-    from weighbridge.review.upkeep import kept_up
+    from weighbridge.review.telling.upkeep import kept_up
 
     is_local = is_loopback(host)
     settings = load_settings(config)

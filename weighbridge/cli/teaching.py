@@ -12,10 +12,10 @@ from weighbridge.providers.local import field_spec
 if TYPE_CHECKING:
     from weighbridge.local_engine.engine import Engine
     from weighbridge.local_engine.prior import PriorOpinion
-    from weighbridge.review.learning import Learned, NotLearnable, Previous
-    from weighbridge.review.learning_examples import Example, Gathered
-    from weighbridge.review.learning_fit import Features, Fit
-    from weighbridge.review.learning_versions import New, Version
+    from weighbridge.review.learning.examples import Example, Gathered
+    from weighbridge.review.learning.fit import Features, Fit
+    from weighbridge.review.learning.lesson import Learned, NotLearnable, Previous
+    from weighbridge.review.learning.versions import New, Version
     from weighbridge.schemas.task import JudgedField, Task
 
 NUM_LIFTED = 100  # tickets that are weighed in full, which takes the longest
@@ -62,13 +62,13 @@ def teach(
         ExtraMissing: a package of the extra [learn] is not installed.
         EngineError: the engine cannot be loaded, or has no label prior.
     """
-    from weighbridge.review.learn_extra import learn_module
+    from weighbridge.review.statistics.learn_extra import learn_module
 
     for package in ("scipy.optimize", "sklearn.linear_model"):
         learn_module(package)  # before the minutes of reading tickets
     from weighbridge.local_engine.weighing import MODEL_WEIGHT
-    from weighbridge.review.learning import Learned, learn, shortfall
-    from weighbridge.review.learning_examples import gather
+    from weighbridge.review.learning.examples import gather
+    from weighbridge.review.learning.lesson import Learned, learn, shortfall
 
     gathered = gather(examples, field.options, renamed=renamed)
     if missing := shortfall(gathered):
@@ -110,7 +110,7 @@ def read_features(
     """
     import torch
 
-    from weighbridge.review.learning_fit import Features
+    from weighbridge.review.learning.fit import Features
 
     spec = field_spec(field)
     embeddings, hidden, opinions = [], [], []
@@ -161,7 +161,7 @@ def _previous(
     import torch
 
     from weighbridge.local_engine.learned.artefact import unpack
-    from weighbridge.review.learning import Previous
+    from weighbridge.review.learning.lesson import Previous
 
     version, artefact = previous
     assert engine.models is not None
@@ -190,7 +190,7 @@ def _version(
     num_examples: int,
 ) -> New:
     from weighbridge.local_engine.learned.artefact import pack
-    from weighbridge.review.learning_versions import New
+    from weighbridge.review.learning.versions import New
 
     assert engine.models is not None
     return New(

@@ -12,18 +12,18 @@ from sqlalchemy import Connection
 
 from weighbridge.decision import Json, ReviewEntry, ReviewId
 from weighbridge.errors import QueueError, QueueUnavailable
-from weighbridge.review import changing, claiming, intake, judging
-from weighbridge.review.claiming import Term
-from weighbridge.review.ids import time_ordered_id
 from weighbridge.review.items import Item, Said
-from weighbridge.review.judging import Answer
-from weighbridge.review.ordering import HEAD_STARTS_S
 from weighbridge.review.overviews import BulkResult
 from weighbridge.review.queue_reading import QueueReading
-from weighbridge.review.reading import read
-from weighbridge.review.rows import microseconds
-from weighbridge.review.statements import MAX_LEASE_US
-from weighbridge.review.telling import Subscription, tell
+from weighbridge.review.queueing import changing, claiming, intake, judging
+from weighbridge.review.queueing.claiming import Term
+from weighbridge.review.queueing.ids import time_ordered_id
+from weighbridge.review.queueing.judging import Answer
+from weighbridge.review.queueing.ordering import HEAD_STARTS_S
+from weighbridge.review.queueing.reading import read
+from weighbridge.review.queueing.rows import microseconds
+from weighbridge.review.queueing.statements import MAX_LEASE_US
+from weighbridge.review.telling.subscriptions import Subscription, tell
 from weighbridge.store.database import Database
 
 LEASE_S: Final = 600.0

@@ -9,10 +9,10 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from weighbridge.decision import ReviewId
-from weighbridge.review import counting, listing
 from weighbridge.review.items import Event, Item
 from weighbridge.review.overviews import Mine, Search, Stats, WhyEmpty
-from weighbridge.review.reading import read
+from weighbridge.review.queueing import counting, listing
+from weighbridge.review.queueing.reading import read
 from weighbridge.store import dialect
 from weighbridge.store.database import Database
 

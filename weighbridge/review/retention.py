@@ -18,11 +18,11 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Connection, Row, delete, func, or_, select, update
 
 from weighbridge.decision import Json
-from weighbridge.review import changing
-from weighbridge.review.history import MACHINE, record
 from weighbridge.review.items import State
-from weighbridge.review.outcomes import canonical
-from weighbridge.review.rows import microseconds
+from weighbridge.review.queueing import changing
+from weighbridge.review.queueing.history import MACHINE, record
+from weighbridge.review.queueing.outcomes import canonical
+from weighbridge.review.queueing.rows import microseconds
 from weighbridge.store import dialect
 from weighbridge.store.database import Database
 from weighbridge.store.outbox_tables import outbox_table

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp
 
-from weighbridge.review.guarantees import Guarantees
-from weighbridge.review.measuring import measure
+from weighbridge.review.proving.guarantees import Guarantees
+from weighbridge.review.proving.measuring import measure
 from weighbridge.review.retention import Retention
 from weighbridge.service.app import create_app
 from weighbridge.store.credentials import Credentials

@@ -16,7 +16,7 @@ from weighbridge.decision import Json, Question, ReviewId
 from weighbridge.errors import ItemNotFound, VerdictInvalid
 from weighbridge.review.items import Item, State
 from weighbridge.review.overviews import Search, WhyEmpty
-from weighbridge.review.verdicts import judge
+from weighbridge.review.queueing.verdicts import judge
 from weighbridge.service.forms import ANSWER, Form, FormBody
 from weighbridge.service.item_view import item_line, said
 from weighbridge.service.pages import Go, Page

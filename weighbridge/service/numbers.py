@@ -12,14 +12,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from weighbridge.errors import ExtraMissing
-from weighbridge.review.labels import NotYet
-from weighbridge.review.selective import RiskCoverage, reviews_per_day, risk_coverage
+from weighbridge.review.statistics.labels import NotYet
+from weighbridge.review.statistics.selective import RiskCoverage, reviews_per_day, risk_coverage
 from weighbridge.service.pages import Page
 from weighbridge.service.routes import Routes
 from weighbridge.service.site import site_of
 
 if TYPE_CHECKING:
-    from weighbridge.review.metrics import KeyMetrics, Metrics
+    from weighbridge.review.proving.metrics import KeyMetrics, Metrics
 
 routes = Routes()
 

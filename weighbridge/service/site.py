@@ -12,10 +12,10 @@ from weighbridge.service.identity import Visitor
 
 if TYPE_CHECKING:
     from weighbridge.decision import CalibrationKey
-    from weighbridge.review.labels import Labels
-    from weighbridge.review.metrics import Metrics
     from weighbridge.review.overviews import Stats
+    from weighbridge.review.proving.metrics import Metrics
     from weighbridge.review.queue import ReviewQueue
+    from weighbridge.review.statistics.labels import Labels
     from weighbridge.store.credentials import Credentials
     from weighbridge.store.login_throttle import LoginThrottle
     from weighbridge.store.people import People

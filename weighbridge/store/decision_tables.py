@@ -36,7 +36,7 @@ decision_table = Table(
     Column("item_id", CleanText, ForeignKey("item.id")),
     Column("audit_u", Double),  # NULL if no coin was tossed
     Column("audit_rate", Double),
-    # An audit that was weighed once more later on: no traffic, see `review.reweighing`.
+    # An audit that was weighed once more later on: no traffic, see `review.proving.reweighing`.
     Column("is_reweighed", Boolean, nullable=False, server_default=false()),
     Column("at", BigInteger, nullable=False),
 )

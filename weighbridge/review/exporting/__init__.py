@@ -1,0 +1,1 @@
+"""The queue as files, for machines and for people."""

@@ -1,0 +1,1 @@
+"""The work behind `ReviewQueue`, a module for each kind of act, inside a transaction."""

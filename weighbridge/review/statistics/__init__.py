@@ -1,0 +1,1 @@
+"""What labels say: pure functions over numbers, with their sources."""
