@@ -13,9 +13,10 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,16 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """What one stretch of tickets came to; right and wrong are known only to this script."""
+    """What one stretch of tickets came to.
+
+    Args:
+        name: of the stretch.
+        num_tickets: in it.
+        num_accepted: decisions that software would have acted on.
+        num_wrong: of them, as only this script knows.
+        num_audits: that would have been accepted, and were drawn by the coin.
+        num_reviewed: by a person; with the accepted ones all tickets.
+    """
 
     name: str
     num_tickets: int
@@ -54,7 +64,7 @@ class Tally:
             shown += f", {share} ({percent(found.low)} to {percent(found.high)})"
         return (
             f"{self.name}: {self.num_tickets} tickets, {shown};"
-            f" {self.num_reviewed} reviewed, {self.num_audits} of them audits"
+            f" {self.num_reviewed} reviewed, {self.num_audits} of them for being drawn alone"
         )
 
 
@@ -62,6 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the story."""
     options = _options(arguments)
     console = Console(stderr=True)
+    run = partial(_run, console, as_json=options.json)
     shots, dev = (read_rows(options.folder / f"{name}.jsonl") for name in ("shots", "dev"))
     first, second, third = shots[: TICKETS - len(dev)], dev[:PROVING], dev[PROVING:]
     truth = {row["id"]: row["category"] for row in (*first, *dev)}
@@ -73,13 +84,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # sets some aside: nothing is learned from them, and so they can prove what was learned.
         _write(config, labels, probability=1.0)
         tallies = [_stretch("before learning", config, first, truth)]
-        learned = _run(console, config, "learn", "--json")
-        reweighed = _run(console, config, "review", "reweigh", "--json")
+        learned = run(config, "learn")
+        reweighed = run(config, "review", "reweigh")
 
         _write(config, labels, probability=0.8)
         tallies.append(_stretch("learned, uncertified", config, second, truth))
         wanted = "--risk", str(RISK), "--confidence", str(CONFIDENCE)
-        certified = _run(console, config, "certify", *wanted, "--json")
+        certified = run(config, "certify", *wanted)
         tallies.append(_stretch("certified", config, third, truth))
     for tally in tallies:
         console.print(str(tally), highlight=False)
@@ -90,9 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     finish(
         {
-            "tallies": [
-                {name: getattr(tally, name) for name in Tally.__slots__} for tally in tallies
-            ],
+            "tallies": [asdict(tally) for tally in tallies],
             "learned": learned,
             "reweighed": reweighed,
             "certified": certified,
@@ -170,22 +179,21 @@ def _review(config: Path, truth: dict[str, str]) -> int:
         return done
 
 
-def _run(console: Console, config: Path, *command: str) -> list[Any]:
-    """One command of weighbridge, as a team would type it; the JSON lines that it prints."""
+def _run(console: Console, config: Path, *command: str, as_json: bool) -> list[Any]:
+    """One command of weighbridge, as a team would type it; what it prints, if that is JSON."""
     console.print(f"$ weighbridge {' '.join(command)}", highlight=False)
     done = subprocess.run(
-        [sys.executable, "-m", "weighbridge", *command, "--config", str(config)],
-        stdout=subprocess.PIPE,
+        [
+            *(sys.executable, "-m", "weighbridge", *command, "--config", str(config)),
+            *(["--json"] if as_json else []),
+        ],
+        stdout=subprocess.PIPE if as_json else None,
         text=True,
         check=False,
     )
     if done.returncode not in (0, 1):
         raise SystemExit(f"weighbridge {command[0]} ended with {done.returncode}")
-    return [json.loads(line) for line in _lines(done.stdout)]
-
-
-def _lines(text: str) -> Iterable[str]:
-    return (line for line in text.splitlines() if line.strip())
+    return [json.loads(line) for line in (done.stdout or "").splitlines()]
 
 
 if __name__ == "__main__":
