@@ -223,3 +223,21 @@ def test_only_one_module_knows_the_dialects():
         if "sqlalchemy.dialects" in path.read_text("utf-8")
     }
     assert knowing == {"store/dialect.py"}
+
+
+def durability(database: Database, *, is_fleeting: bool) -> str:
+    with database.writing(is_fleeting=is_fleeting) as connection:
+        setting = "SHOW synchronous_commit" if database.is_postgresql else "PRAGMA synchronous"
+        return str(connection.exec_driver_sql(setting).scalar())
+
+
+def test_only_fleeting_transactions_do_not_wait_for_the_disk(any_database):
+    """Also on a connection that was fleeting before; the words are each database's own."""
+    lasting, fleeting = ("on", "off") if any_database.is_postgresql else ("2", "1")
+    if any_database.is_postgresql:  # the tests' server waits for no disk by itself
+        with any_database.writing() as connection:
+            name = connection.exec_driver_sql("SELECT current_database()").scalar()
+            connection.exec_driver_sql(f'ALTER DATABASE "{name}" SET synchronous_commit = on')
+        any_database.close()
+    for is_fleeting, wanted in ((False, lasting), (True, fleeting), (False, lasting)):
+        assert durability(any_database, is_fleeting=is_fleeting) == wanted

@@ -130,7 +130,7 @@ class ReviewQueue(QueueReading):
             LeaseLost: the named item cannot be had; the message says why.
         """
         _check_reviewer(reviewer)
-        with self._writing() as (connection, now):
+        with self._writing(is_fleeting=True) as (connection, now):
             term = _term(now, lease_s)
             if item_id is None:
                 return claiming.claim_next(
@@ -147,7 +147,7 @@ class ReviewQueue(QueueReading):
         Raises:
             LeaseLost: it is no longer theirs; the message says why.
         """
-        with self._writing() as (connection, now):
+        with self._writing(is_fleeting=True) as (connection, now):
             until = _term(now, lease_s).until
             slot = claiming.renew(connection, item_id, reviewer, token, until)
             return read(connection, slot.item_id, leased=slot)
@@ -332,9 +332,9 @@ class ReviewQueue(QueueReading):
             return item
 
     @contextmanager
-    def _writing(self) -> Iterator[tuple[Connection, int]]:
-        """A transaction that writes, and the time."""
-        with self._database.writing() as connection:
+    def _writing(self, *, is_fleeting: bool = False) -> Iterator[tuple[Connection, int]]:
+        """A transaction that writes, and the time. A lease that a power cut takes harms nobody."""
+        with self._database.writing(is_fleeting=is_fleeting) as connection:
             yield connection, self._now(connection)
 
 

@@ -53,6 +53,7 @@ class Database:
             # Other sets of options over the same pool.
             self._reader = self._engine.execution_options(**self._kind.READING)
             self._writer = self._engine.execution_options(**self._kind.WRITING)
+            self._fleeting = self._engine.execution_options(**self._kind.FLEETING)
             self._at_rest, self._num_open = threading.Condition(), 0
             self._is_torn = False
         try:
@@ -76,13 +77,18 @@ class Database:
             yield connection
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def writing(self, *, is_fleeting: bool = False) -> Iterator[Connection]:
         """A transaction that may write, committed when the block ends without an exception.
 
         On SQLite it takes the one write lock at once. On PostgreSQL others write meanwhile: whoever
         reads before writing asks for `dialect.lock`, or does both in one statement.
+
+        Args:
+            is_fleeting: do not wait for the disk. A power cut may take the last moments of such
+                transactions back, whole ones in order, and never what was committed otherwise.
         """
-        with self._in_use(), self._writer.begin() as connection:
+        engine = self._fleeting if is_fleeting else self._writer
+        with self._in_use(), engine.begin() as connection:
             yield connection
 
     def scrub(self, *, rewrite: bool = False) -> None:
@@ -168,6 +174,7 @@ class _Kind(Protocol):
 
     READING: Mapping[str, Any]  # execution options
     WRITING: Mapping[str, Any]
+    FLEETING: Mapping[str, Any]
 
     def checked(self, url: URL, shown: str) -> URL: ...
     def engine(self, url: URL, shown: str, busy_timeout_s: float) -> Engine: ...

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from weakref import WeakKeyDictionary, WeakSet
 
-from sqlalchemy import URL, Engine, create_engine, event
+from sqlalchemy import URL, Connection, Engine, create_engine, event
 
 from weighbridge.errors import ExtraMissing, QueueUnavailable
 from weighbridge.store.columns import metadata
@@ -20,6 +20,7 @@ READING: Mapping[str, Any] = {
     "postgresql_readonly": True,
 }
 WRITING: Mapping[str, Any] = {}  # `_SETTINGS` suffice
+FLEETING: Mapping[str, Any] = {"begin": ("SET LOCAL synchronous_commit = off",)}  # see `_begin`
 # Of each connection. The server's own default of isolation might be another; under this one each
 # statement sees what is committed by then, on which SKIP LOCKED and `dialect.lock` count.
 _SETTINGS: Final = "SET default_transaction_isolation = 'read committed'; SET lock_timeout = {}"
@@ -110,6 +111,7 @@ def engine(url: URL, shown: str, busy_timeout_s: float) -> Engine:
         connection.commit()
 
     event.listen(made, "connect", set_up)
+    event.listen(made, "begin", _begin)
     return made
 
 
@@ -122,6 +124,11 @@ def prepare(engine: Engine, shown: str, patience_s: float) -> None:
         raise QueueUnavailable(
             shown, f"its encoding is {encoding}; create it anew with ENCODING 'UTF8'"
         )
+
+
+def _begin(connection: Connection) -> None:
+    for statement in connection.get_execution_options().get("begin", ()):
+        connection.exec_driver_sql(statement)
 
 
 def sever(engine: Engine) -> None:

@@ -17,10 +17,12 @@ from sqlalchemy import URL, Connection, Engine, QueuePool, create_engine, event
 from weighbridge.errors import QueueUnavailable
 from weighbridge.store.mounts import mount_table, shared_file_system
 
+# What `_begin` executes. A transaction that reads first and then asks for the write lock fails
+# without any waiting if somebody else wrote in between, so a writer asks at once. The log is synced
+# to disk with each commit, or with the next one that is; a connection remembers the last setting.
 READING: Mapping[str, Any] = {}
-# A transaction that reads first and then asks for the write lock fails without any waiting if
-# somebody else wrote in between. `_begin` reads this.
-WRITING: Mapping[str, Any] = {"begin": "BEGIN IMMEDIATE"}
+WRITING: Mapping[str, Any] = {"begin": ("PRAGMA synchronous = FULL", "BEGIN IMMEDIATE")}
+FLEETING: Mapping[str, Any] = {"begin": ("PRAGMA synchronous = NORMAL", "BEGIN IMMEDIATE")}
 
 _MEMORY: Final = ":memory:"
 _OLDEST: Final = (3, 35)  # the first with RETURNING
@@ -162,4 +164,5 @@ def _connect(connection: sqlite3.Connection, _record: object) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    connection.exec_driver_sql(connection.get_execution_options().get("begin", "BEGIN"))
+    for statement in connection.get_execution_options().get("begin", ("BEGIN",)):
+        connection.exec_driver_sql(statement)
