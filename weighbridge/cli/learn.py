@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import difflib
-import getpass
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from weighbridge.cli.login import login_name
 from weighbridge.cli.options import ConfigOption, JsonOption
 from weighbridge.cli.output import (
     EXIT_FAILED,
@@ -58,6 +58,8 @@ RenameOption = Annotated[
         show_default=False,
     ),
 ]
+
+_NOBODY: Final = "weighbridge"  # who a version is by, where the login has no name
 
 
 def learn(
@@ -154,7 +156,7 @@ def _learn(
             )
             number = None
             if lesson.version is not None and not dry_run:
-                number = learned.add(lesson.version, by=_login())
+                number = learned.add(lesson.version, by=login_name() or _NOBODY)
             lessons[field.name] = lesson, number
     return lessons
 
@@ -186,13 +188,6 @@ def _engine(settings: Settings) -> Engine:
         threads=local.threads,
         max_ticket_tokens=local.max_ticket_tokens,
     )
-
-
-def _login() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # a container whose user has no name
-        return "weighbridge"
 
 
 def _show_lessons(lessons: Mapping[str, tuple[Lesson, int | None]], *, as_json: bool) -> None:
@@ -314,12 +309,12 @@ def _roll_back(
     as_json: bool,
 ) -> None:
     if number:
-        version = learned.use(number, by=_login())
+        version = learned.use(number, by=login_name() or _NOBODY)
         names, said = [version.field], f"{version.field}: version {number} is in use now"
     else:
         names = [field.name for field in fields]
         for name in names:
-            learned.use_none(task.name, name, by=_login())
+            learned.use_none(task.name, name, by=login_name() or _NOBODY)
         said = f"{', '.join(names)}: names of labels alone are in use now"
     if as_json:
         print_json({"version": number or None, "fields": list[Json](names)})

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from weighbridge.cli.output import harmless
+from weighbridge.cli.output import harmless, number_table
 from weighbridge.review.statistics.labels import NotYet
 
 if TYPE_CHECKING:
@@ -23,13 +22,13 @@ def print_metrics(console: Console, metrics: Metrics) -> None:
     """Queue, people, reasons, fields and kinds of answers."""
     _queue(console, metrics)
     if metrics.reviewers:
-        table = _table("reviewer", "verdicts", "median time")
+        table = number_table("reviewer", "verdicts", "median time")
         for who in metrics.reviewers:
             name = harmless(who.reviewer, limit=40)
             table.add_row(name, str(who.num_verdicts), _duration(who.median_decision_s))
         console.print(table)
     if metrics.triggers:
-        table = _table("why a person must look", "decisions", "of all")
+        table = number_table("why a person must look", "decisions", "of all")
         for reason, trigger in metrics.triggers.items():
             table.add_row(reason, str(trigger.num_decisions), f"{trigger.share:.1%}")
         console.print(table)
@@ -122,14 +121,6 @@ def _key(console: Console, key: KeyMetrics) -> None:
         )
     if key.missing is not None:
         console.print(f"  a risk of 0.02 at 0.95: {key.missing}", soft_wrap=True)
-
-
-def _table(first: str, *titles: str) -> Table:
-    table = Table(header_style="bold", box=None, padding=(0, 2, 0, 0))
-    table.add_column(first)
-    for title in titles:
-        table.add_column(title, justify="right")
-    return table
 
 
 def _rate(error: AuditedError) -> str:

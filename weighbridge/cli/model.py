@@ -9,10 +9,9 @@ from typing import Annotated
 
 import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-from rich.table import Table
 
 from weighbridge.cli.options import JsonOption
-from weighbridge.cli.output import print_json, stderr, stdout, usage
+from weighbridge.cli.output import plain_table, print_json, stderr, stdout, usage
 from weighbridge.errors import ModelUnknown
 from weighbridge.local_engine.catalogue import (
     KNOWN_MODELS,
@@ -44,9 +43,7 @@ def list_models(as_json: JsonOption = False) -> None:
                 }
             )
         return
-    table = Table(header_style="bold", pad_edge=False)
-    for title in ("name", "role", "size", "licence", "here", "about"):
-        table.add_column(title)
+    table = plain_table("name", "role", "size", "licence", "here", "about")
     for model in KNOWN_MODELS.values():
         size, here = f"{model.wheel_bytes / 1e6:.0f} MB", "yes" if is_pulled(model) else "no"
         table.add_row(model.name, model.role, size, model.licence, here, model.about)

@@ -37,6 +37,15 @@ def plain_table(*titles: str) -> Table:
     return table
 
 
+def number_table(*titles: str) -> Table:
+    """The same, with numbers in all columns but the first."""
+    table = plain_table(*titles)
+    for column in table.columns[1:]:
+        column.justify = "right"
+        column.no_wrap = True
+    return table
+
+
 def print_json(value: Json) -> None:
     """One JSON value on one line of standard output, in ASCII: safe for any terminal and locale."""
     sys.stdout.write(json.dumps(value) + "\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import shlex
 from collections.abc import Iterable, Mapping
 from contextlib import closing
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from weighbridge.cli.login import login_name
 from weighbridge.cli.output import harmless, usage
 from weighbridge.config import open_queue
 from weighbridge.decision import Json, Question, label
@@ -65,12 +65,10 @@ def opened(config: Path | None) -> closing[ReviewQueue]:
 
 def login(given: str | None) -> str:
     """Who reviews: the name that was given, or that of the login."""
-    if given:
-        return given
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # a container whose user has no name
+    name = given or login_name()
+    if name is None:
         usage("nobody knows your login name; say who reviews: --as NAME")
+    return name
 
 
 def parsed(pairs: Iterable[str], questions: Mapping[str, Question]) -> dict[str, Json]:

@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from weighbridge.cli.options import ConfigOption, JsonOption
-from weighbridge.cli.output import EXIT_FAILED, harmless, print_json, report_error, stderr, stdout
-from weighbridge.cli.output import usage as usage_error
+from weighbridge.cli.output import (
+    EXIT_FAILED,
+    harmless,
+    print_json,
+    report_error,
+    stderr,
+    stdout,
+    usage,
+)
 from weighbridge.cli.review_common import (
     OPEN_STATES,
     AdjudicateOption,
@@ -90,7 +97,7 @@ def answer(
     """Answer an item; nobody else may be at it."""
     name, kind = login(reviewer), _kind(unsure=unsure, unclassifiable=unclassifiable)
     if kind != "answer" and (values or agree):
-        usage_error(f"--{kind} says that there is no answer; leave --agree and FIELD=VALUE out")
+        usage(f"--{kind} says that there is no answer; leave --agree and FIELD=VALUE out")
     with opened(config) as queue:
         shown = queue.get(item_id)
         given = parsed(values or [], {question.field: question for question in shown.questions})
@@ -123,9 +130,7 @@ def skip(
         item = next((one for one in queue.mine(name).leased if one.id == item_id), None)
         if item is None:
             queue.get(item_id)  # an unknown item is another mistake
-            usage_error(
-                f"{harmless(name)} does not hold this item; weighbridge review next takes one"
-            )
+            usage(f"{harmless(name)} does not hold this item; weighbridge review next takes one")
         queue.skip(item.id, reviewer=name, token=item.lease_token or "", reason=reason)
         show_done(queue.get(item.id), "skipped", as_json=as_json)
 
@@ -156,7 +161,7 @@ def undo(
         if item_id is None:
             recent = queue.mine(name).recent
             if not recent:
-                usage_error(f"{harmless(name)} has judged nothing that could be taken back")
+                usage(f"{harmless(name)} has judged nothing that could be taken back")
             item_id = recent[0].item_id
         item = queue.undo(item_id, reviewer=name)
     show_done(item, "taken back; it is yours again", as_json=as_json)
@@ -191,9 +196,9 @@ def bulk(
     name, kind = login(reviewer), _kind(unsure=False, unclassifiable=unclassifiable)
     has_filter = any((reason, task, text, since, until))
     if bool(item_ids) == has_filter:
-        usage_error("name items, or give a filter such as --text; one of the two")
+        usage("name items, or give a filter such as --text; one of the two")
     if bool(values) == unclassifiable:
-        usage_error("say what the answer is: --set FIELD=VALUE, or --unclassifiable")
+        usage("say what the answer is: --set FIELD=VALUE, or --unclassifiable")
     with opened(config) as queue:
         if item_ids:
             found = [queue.get(item_id) for item_id in item_ids]
@@ -241,13 +246,13 @@ def bulk(
 
 def _kind(*, unsure: bool, unclassifiable: bool) -> Said:
     if unsure and unclassifiable:
-        usage_error("--unsure or --unclassifiable, not both")
+        usage("--unsure or --unclassifiable, not both")
     return "unsure" if unsure else "unclassifiable" if unclassifiable else "answer"
 
 
 def _machine(item: Item) -> dict[str, Json]:
     if item.is_blind:
-        usage_error("this item is judged without knowing what the machine said; answer every field")
+        usage("this item is judged without knowing what the machine said; answer every field")
     return {q.field: q.machine for q in item.questions if q.machine is not None}
 
 
@@ -269,6 +274,6 @@ def _claimed(
 
 def _confirm(num: int) -> None:
     if not sys.stdin.isatty():
-        usage_error(f"this answers {num} items; say --yes")
+        usage(f"this answers {num} items; say --yes")
     if not typer.confirm(f"Answer {num} items?", err=True):
         raise typer.Exit(EXIT_FAILED)

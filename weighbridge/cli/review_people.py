@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from weighbridge.cli.options import ConfigOption, JsonOption
-from weighbridge.cli.output import harmless, print_json, stderr, stdout
+from weighbridge.cli.output import harmless, plain_table, print_json, stderr, stdout
 from weighbridge.config import open_database
 from weighbridge.settings import load_settings
 from weighbridge.store.roles import Role
@@ -68,9 +67,7 @@ def list_people(as_json: JsonOption = False, config: ConfigOption = None) -> Non
             ]
         )
         return
-    table = Table(header_style="bold", pad_edge=False)
-    for title in ("name", "role", "password", "access"):
-        table.add_column(title)
+    table = plain_table("name", "role", "password", "access")
     for person in everybody:
         has_password = "yes" if person.has_password else "no"
         access = "kept out" if person.is_disabled else "yes"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import socket
 from contextlib import closing
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from weighbridge.addresses import is_loopback
+from weighbridge.cli.login import login_name
 from weighbridge.cli.options import ConfigOption
 from weighbridge.cli.output import harmless, stderr, usage
 from weighbridge.config import open_database, open_queue
@@ -139,9 +139,5 @@ def _greet(parts: Parts, listener: socket.socket, *, is_local: bool, has_tls: bo
 
 def _local_name() -> str:
     """Whoever uses this machine, under a name that the page takes."""
-    try:
-        login = getpass.getuser()
-    except (OSError, KeyError):  # a container whose user has no name
-        login = ""
-    kept = "".join(c if c.isalnum() or c in "._-" else "_" for c in login)
+    kept = "".join(c if c.isalnum() or c in "._-" else "_" for c in login_name() or "")
     return kept[:64] or "local"

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping, Sequence
-from datetime import datetime
-from enum import Enum
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from weighbridge.errors import ExtraMissing
-from weighbridge.review.statistics.labels import NotYet
+from weighbridge.review.proving.metrics import plain
 from weighbridge.review.statistics.selective import RiskCoverage, reviews_per_day, risk_coverage
 from weighbridge.service.pages import Page
 from weighbridge.service.routes import Routes
@@ -45,30 +42,6 @@ def show_thresholds(request: Request) -> Response:
         "keys": [{**plain(key), "table": _table(request, key)} for key in keys],
     }
     return Page("thresholds.html", view)
-
-
-def plain(value: Any) -> Any:
-    """A measured value as plain JSON values; a number that is not known yet says what is missing.
-
-    >>> plain(NotYet(what="estimable", reason="too_few_labels", needed=1))
-    {'not_yet': 'not estimable yet (too few labels): 1 more audited label needed'}
-    """
-    match value:
-        case NotYet():
-            return {"not_yet": str(value)}
-        case Mapping():
-            return {str(name): plain(content) for name, content in value.items()}
-        case datetime():
-            return value.isoformat()
-        case Enum():
-            return value.value
-        case str():
-            return value
-        case Sequence():
-            return [plain(content) for content in value]
-    if dataclasses.is_dataclass(value):
-        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    return value
 
 
 def thinned(rows: Sequence[RiskCoverage], most: int = _MOST_ROWS) -> list[RiskCoverage]:

@@ -24,7 +24,21 @@ from weighbridge.store.roles import Role
 FOLDER: Final = Path(__file__).parent
 
 
-class Page(Response):
+class _Answer(Response):
+    """An answer that is made when it is sent: only then is it known who asks, and for what form."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it, with the cookies that were set meanwhile."""
+        response = self._made(Request(scope))
+        response.raw_headers.extend(h for h in self.raw_headers if h[0] == b"set-cookie")
+        await response(scope, receive, send)
+
+    def _made(self, request: Request) -> Response:
+        """The answer itself, in the form that was asked for."""
+        raise NotImplementedError
+
+
+class Page(_Answer):
     """A page; of a path that ends in `.json`, the same as data.
 
     Args:
@@ -48,23 +62,16 @@ class Page(Response):
         self._template, self._view, self._form = template, dict(view), dict(form or {})
         self._extra = dict(headers or {})
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it in the form that was asked for."""
-        request, response = Request(scope), Response()
+    def _made(self, request: Request) -> Response:
         if wants_json(request):
-            response = _json(self._view, self.status_code, self._extra)
-        else:
-            html = _render(request, self._template, self._view, self._form)
-            # Half a surrogate pair that slipped through cannot be sent.
-            content = html.encode("utf-8", "replace")
-            response = HTMLResponse(content, self.status_code, self._extra)
-        for name, value in self.raw_headers:
-            if name == b"set-cookie":
-                response.raw_headers.append((name, value))
-        await response(scope, receive, send)
+            return _json(self._view, self.status_code, self._extra)
+        html = _render(request, self._template, self._view, self._form)
+        # Half a surrogate pair that slipped through cannot be sent.
+        content = html.encode("utf-8", "replace")
+        return HTMLResponse(content, self.status_code, self._extra)
 
 
-class Go(Response):
+class Go(_Answer):
     """The answer to a form: on to a page, so that loading it again repeats nothing.
 
     Args:
@@ -76,17 +83,10 @@ class Go(Response):
         super().__init__(status_code=303)
         self._path, self._view = path, dict(view or {})
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it in the form that was asked for."""
-        request, response = Request(scope), Response()
+    def _made(self, request: Request) -> Response:
         if wants_json(request):
-            response = _json(self._view)
-        else:
-            response = RedirectResponse(root_path(request) + self._path, status_code=303)
-        for name, value in self.raw_headers:
-            if name == b"set-cookie":
-                response.raw_headers.append((name, value))
-        await response(scope, receive, send)
+            return _json(self._view)
+        return RedirectResponse(root_path(request) + self._path, status_code=303)
 
 
 def wants_json(request: Request) -> bool:

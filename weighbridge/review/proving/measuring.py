@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Row, exists, func, select
 
-from weighbridge.decision import Json
 from weighbridge.review.proving.kept import Kept, kept_calibrators, newest_certificates
 from weighbridge.review.proving.labelled import (
     Audit,
@@ -220,13 +219,9 @@ def _pairs(
         if len(said) > 1:
             one, other = said[:2]
             for field in one.values_json.keys() & other.values_json.keys():
-                both = _canonical(one.values_json, field), _canonical(other.values_json, field)
-                pairs[one.task, field].append(both)
+                values = one.values_json[field], other.values_json[field]
+                pairs[one.task, field].append((canonical(values[0]), canonical(values[1])))
     return pairs
-
-
-def _canonical(values: Mapping[str, Json], field: str) -> str:
-    return canonical(values[field])
 
 
 def _keys(

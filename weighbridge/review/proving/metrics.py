@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
 from typing import Any
 
-from weighbridge.decision import CalibrationKey, Json
+from weighbridge.decision import CalibrationKey
 from weighbridge.review.statistics.agreement import Agreement
 from weighbridge.review.statistics.audited_error import AuditedError
 from weighbridge.review.statistics.labels import NotYet
@@ -154,7 +154,7 @@ class Metrics:
     keys: tuple[KeyMetrics, ...]
 
 
-def plain(value: Any) -> Json:
+def plain(value: Any) -> Any:
     """Metrics, or any part of them, as plain JSON; what is not known yet says what is missing.
 
     >>> plain(NotYet(what="estimable", reason="too_few_labels", needed=1))
