@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from weighbridge.review.learning.versions import New, Version
     from weighbridge.schemas.task import JudgedField, Task
 
-NUM_LIFTED = 100  # tickets that are weighed in full, which takes the longest
+NUM_LIFTED = 50  # tickets that are weighed in full, which takes the longest
 _CHUNK = 32  # tickets between two looks at the keyboard
 
 
