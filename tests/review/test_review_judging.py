@@ -192,13 +192,38 @@ def test_bulk_writes_one_verdict_for_each_item(queue, kind):
     assert [len(result.item.verdicts) for result in results] == [1, 1, 1]
 
 
-def test_bulk_adjudicates_nothing_and_judges_nothing_twice(two):
-    disputed, judged = two.enqueue(make_entry("a")), two.enqueue(make_entry("b"))
+def test_bulk_judges_nothing_twice(queue):
+    item_id = queue.enqueue(make_entry())
+    said(queue, "eve", BUG)
+    (result,) = queue.answer_many([item_id], reviewer="eve", values=BUG, idem_key="k")
+    assert isinstance(result.error, LeaseLost)
+
+
+def test_bulk_leaves_alone_what_is_judged_blind(queue, two):
+    """Audits, what several people judge, and disputes: each wants a look of its own."""
+    audit = queue.enqueue(make_audit("a"))
+    disputed, fresh = two.enqueue(make_entry("b")), two.enqueue(make_entry("c"))
     said(two, "ann", BUG, disputed)
     said(two, "bob", BILLING, disputed)
-    said(two, "eve", BUG, judged)
-    results = two.answer_many([disputed, judged], reviewer="eve", values=BUG, idem_key="k")
-    assert [type(result.error) for result in results] == [LeaseLost, LeaseLost]
+    ids = [audit, disputed, fresh]
+    results = queue.answer_many(ids, reviewer="eve", values=BUG, idem_key="k")
+    assert [type(result.error) for result in results] == [ChangeRefused] * 3
+    assert [len(queue.get(item_id).verdicts) for item_id in ids] == [0, 2, 0]
+
+
+def test_key_of_something_else_loses_no_verdict(two):
+    """Silence would: a key stands for one call of one person, about one item."""
+    item_id, other = two.enqueue(make_entry("a")), two.enqueue(make_entry("b"))
+    said(two, "ann", BUG, item_id, idem_key="k")
+    for reviewer, about in (("bob", item_id), ("ann", other)):
+        with pytest.raises(VerdictInvalid, match="idem_key"):
+            said(two, reviewer, BILLING, about, idem_key="k")
+    with pytest.raises(VerdictInvalid, match="idem_key"):
+        two.undo(item_id, reviewer="ann", idem_key="k")
+    item = two.undo(item_id, reviewer="ann", idem_key="u")
+    with pytest.raises(VerdictInvalid, match="idem_key"):
+        two.answer(item_id, reviewer="ann", token=item.lease_token, values=BUG, idem_key="u")
+    assert [verdict.kind for verdict in two.get(item_id).verdicts] == ["correct", "undo"]
 
 
 def test_lost_lease_says_who_has_it_since_when(queue, clock):

@@ -98,6 +98,7 @@ def test_search_finds_what_meets_every_condition(queue, clock):
         (Search(states=frozenset({State.OPEN, State.CANCELLED})), [third, second]),
         (Search(reason="language"), [third, second, first]),
         (Search(reason="languag"), []),
+        (Search(reason="\0"), []),
         (Search(reason="low_probability,language"), [third, second, first]),
         (Search(task="triage", ticket_id="ticket-b"), [second]),
         (Search(task="other"), []),
@@ -154,6 +155,15 @@ def test_alike_are_the_unsettled_items_that_say_the_same(queue):
     assert queue.alike(one) == [two]
     answered(queue, item_id=two)
     assert queue.alike(one) == []
+
+
+def test_what_is_judged_blind_is_offered_beside_nothing(queue, database, clock):
+    """Its answer must not be given along with another's."""
+    same = {"id": "t", "subject": "", "body": "Where is my order?", "metadata": {}}
+    one, other = (queue.enqueue(make_entry(key, ticket=same)) for key in "ab")
+    audit = queue.enqueue(make_audit("c", ticket=same))
+    ReviewQueue(database, clock=clock, needed=2).enqueue(make_entry("d", ticket=same))
+    assert (queue.alike(one), queue.alike(audit)) == ([other], [one, other])
 
 
 def test_empty_tickets_are_nobodys_twins(queue):

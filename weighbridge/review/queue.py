@@ -208,7 +208,7 @@ class ReviewQueue(QueueReading):
 
         Raises:
             LeaseLost: see `renew`.
-            VerdictInvalid: see `verdicts.judge`; or the key was used for another item.
+            VerdictInvalid: see `verdicts.judge`; or the key was used for something else.
         """
         given = Answer(said=kind, values=values, note=note, was_shown=was_shown, idem_key=idem_key)
         with self._writing() as (connection, now):
@@ -228,9 +228,9 @@ class ReviewQueue(QueueReading):
     ) -> list[BulkResult]:
         """Give the same verdict on many items, each in a transaction of its own.
 
-        Each is claimed by name, so one that somebody else holds is left to them. Nothing is
-        adjudicated. Sent again with the same key, what is stored is not stored twice and the rest
-        is tried again.
+        Each is claimed by name, so one that somebody else holds is left to them. What is judged
+        blind is refused, for nobody looks at it alone; so nothing is adjudicated. Sent again with
+        the same key, what is stored is not stored twice and the rest is tried again.
 
         Returns:
             What became of each, in the order given.
@@ -265,7 +265,7 @@ class ReviewQueue(QueueReading):
         Raises:
             ChangeRefused: they have none there, an adjudicator has judged since, or the item was
                 cancelled.
-            VerdictInvalid: the key was used for another item.
+            VerdictInvalid: the key was used for something else.
         """
         with self._writing() as (connection, now):
             term = _term(now, LEASE_S)

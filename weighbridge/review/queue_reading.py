@@ -70,7 +70,10 @@ class QueueReading:
             return listing.history(connection, item_id)
 
     def alike(self, item_id: str, limit: int | None = None) -> list[ReviewId]:
-        """The other unsettled items whose tickets say the same, at most `limit`, in work order."""
+        """The other items whose tickets say the same, at most `limit`, in work order.
+
+        What waits for a blind look is left out: it must not get its answer along with others.
+        """
         with self._reading() as (connection, _):
             return listing.alike(connection, item_id, limit)
 

@@ -47,7 +47,7 @@ def answer(
 ) -> Item:
     """Store a verdict and close its slot; settle the item if that was the last one needed."""
     item = locked(connection, item_id)
-    if is_replay(connection, item.id, given.idem_key):
+    if is_replay(connection, item.id, reviewer, given.idem_key):
         return read(connection, item.id)
     slot = held(connection, item.id, reviewer, token)
     seen = item_from(item, (), ())
@@ -83,10 +83,16 @@ def answer_by_name(
     term: Term,
     new_token: Callable[[], str],
 ) -> Item:
-    """Claim an item, and answer it at once."""
+    """Claim an item, and answer it at once.
+
+    Raises:
+        ChangeRefused: it is judged blind, and whoever answers many looks at none of them alone.
+    """
     item = locked(connection, item_id)
-    if is_replay(connection, item.id, given.idem_key):
+    if is_replay(connection, item.id, reviewer, given.idem_key):
         return read(connection, item.id)
+    if item_from(item, (), ()).is_blind:
+        raise ChangeRefused(item.id, "it is judged blind, and so never together with others")
     slot = claim_item(connection, item.id, reviewer, term, new_token, may_adjudicate=False)
     return answer(connection, item.id, reviewer, slot.lease_token, given, term.now)
 
@@ -101,7 +107,7 @@ def undo(
 ) -> Item:
     """Take the last verdict of `reviewer` in the present round back, and lease its slot to them."""
     item = locked(connection, item_id)
-    if is_replay(connection, item.id, idem_key):
+    if is_replay(connection, item.id, reviewer, idem_key, is_undo=True):
         return read(connection, item.id, leased=_held_by(connection, item, reviewer))
     slots_of(connection, item)
     last = connection.execute(
@@ -151,18 +157,37 @@ def undo(
     return read(connection, item.id, leased=slot)
 
 
-def is_replay(connection: Connection, item_id: str, idem_key: str | None) -> bool:
-    """Whether a verdict with that key is stored; the item is locked.
+def is_replay(
+    connection: Connection,
+    item_id: str,
+    reviewer: str,
+    idem_key: str | None,
+    *,
+    is_undo: bool = False,
+) -> bool:
+    """Whether this very call is stored under that key already; the item is locked.
 
     Raises:
-        VerdictInvalid: the key belongs to the verdict on another item.
+        VerdictInvalid: the key belongs to something else: silence would lose this verdict.
     """
     if idem_key is None:
         return False
-    used_for = connection.scalar(select(_verdict.item_id).where(_verdict.idem_key == idem_key))
-    if used_for not in (None, item_id):
-        raise VerdictInvalid(item_id, "idem_key", "this key belongs to the verdict on another item")
-    return used_for is not None
+    used_for = connection.execute(
+        select(_verdict.item_id, _verdict.reviewer, _verdict.kind).where(
+            _verdict.idem_key == idem_key
+        )
+    ).one_or_none()
+    if used_for is None:
+        return False
+    if used_for.item_id != item_id:
+        problem = "this key belongs to the verdict on another item"
+    elif used_for.reviewer != reviewer:
+        problem = "this key belongs to the verdict of somebody else"
+    elif (used_for.kind == "undo") != is_undo:
+        problem = "this key belongs to an answer" if is_undo else "this key belongs to an undo"
+    else:
+        return True
+    raise VerdictInvalid(item_id, "idem_key", problem, "Give every call a key of its own.")
 
 
 def _judged(item: Item, given: Answer) -> tuple[Kind, dict[str, Json]]:

@@ -16,15 +16,17 @@ from sqlalchemy import (
     literal,
     select,
     tuple_,
+    type_coerce,
 )
 
 from weighbridge.decision import ReviewId
 from weighbridge.errors import ItemNotFound
-from weighbridge.review.items import Event, Item
+from weighbridge.review.items import Event, Item, State
 from weighbridge.review.overviews import Mine, Search
 from weighbridge.review.queueing import statements
 from weighbridge.review.queueing.reading import items_of
 from weighbridge.review.queueing.rows import event_from, microseconds, verdict_from
+from weighbridge.store.columns import CleanText
 from weighbridge.store.queue_tables import (
     UNSETTLED,
     event_table,
@@ -97,7 +99,7 @@ def history(connection: Connection, item_id: str) -> tuple[Event, ...]:
 
 
 def alike(connection: Connection, item_id: str, limit: int | None = None) -> list[ReviewId]:
-    """The other unsettled items whose tickets say the same, in the order of work."""
+    """The other items whose tickets say the same and may get the same answer, in work order."""
     row = connection.execute(select(_item.group_key).where(_item.id == item_id)).one_or_none()
     if row is None:
         raise ItemNotFound(item_id)
@@ -105,7 +107,15 @@ def alike(connection: Connection, item_id: str, limit: int | None = None) -> lis
         return []
     twins = (
         select(_item.id)
-        .where(UNSETTLED, _item.group_key == row.group_key, _item.id != item_id)
+        .where(
+            UNSETTLED,
+            _item.group_key == row.group_key,
+            _item.id != item_id,
+            # What is judged blind is judged alone.
+            _item.state == State.OPEN,
+            ~_item.is_audit,
+            _item.needed == 1,
+        )
         .order_by(_item.sort_key, _item.id)
         .limit(limit)
     )
@@ -170,7 +180,7 @@ def _conditions(wanted: Search) -> Iterator[ColumnElement[bool]]:
     if wanted.states:
         yield _item.state.in_(sorted(wanted.states))
     if wanted.reason is not None:
-        commas = literal(",") + _item.reasons + ","
+        commas = type_coerce(literal(",") + _item.reasons + ",", CleanText)
         yield commas.contains(f",{wanted.reason},", autoescape=True)
     if wanted.reviewer is not None:
         # Not EXISTS, which would look for verdicts on each item in turn.
