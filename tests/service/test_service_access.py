@@ -255,6 +255,22 @@ def test_bodies_that_cannot_be_read_are_refused(world, content, kind):
     assert answer.status_code == 400
 
 
+@pytest.mark.parametrize("kind", ["multipart/form-data; boundary=b", "text/plain", ""])
+def test_other_kinds_of_bodies_are_refused_rather_than_taken_for_empty_forms(world, kind):
+    browser = world.browser("ada")
+    headers = {"content-type": kind}
+    answer = browser.send("POST", "/items/x/note", content=b"text=a", headers=headers)
+    assert answer.status_code == 415
+    assert "JSON" in answer.text
+
+
+def test_length_of_thousands_of_digits_is_too_long(world):
+    """Python would refuse to read the number, and that would be our failure."""
+    headers = {"content-length": "9" * 5000}
+    answer = world.browser("ada").send("POST", "/login", content=b"", headers=headers)
+    assert answer.status_code == 413
+
+
 def test_mounted_application_keeps_its_links_and_its_cookie_to_itself(world):
     """Under another application's path, nothing points to the top."""
     from starlette.applications import Starlette

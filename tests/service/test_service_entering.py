@@ -193,3 +193,10 @@ def test_password_is_checked_against_its_hash_alone():
     assert not is_password(PASSWORD + " ", hashed())
     assert not is_password("", None)
     assert not is_password("x", "not a hash")
+
+
+def test_password_of_any_characters_is_a_password():
+    """Half a surrogate pair has no encoding; a program can send one all the same."""
+    half = "\ud800" * 12
+    assert is_password(half, hash_password(half))
+    assert not is_password("\ud801" * 12, hash_password(half))

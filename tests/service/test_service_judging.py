@@ -4,9 +4,11 @@ import json
 import re
 
 import pytest
+from databases import refuse_inserts
 from page_world import MASS, World, entry, hidden
 
 from weighbridge.review.items import State
+from weighbridge.store.queue_tables import verdict_table
 from weighbridge.store.roles import Role
 
 BUG, BILLING = {"answer:0": '"bug"'}, {"answer:0": '"billing"'}
@@ -93,6 +95,49 @@ def test_lease_that_ended_counts_while_nobody_took_the_ticket(world):
     item_id, form = world.take(ada)
     world.clock.now_s += 3000
     assert ada.post(f"/items/{item_id}/answer", {**form, **BUG}).status_code == 303
+
+
+def test_failing_database_leaves_what_was_entered_on_the_page_under_the_same_key(world):
+    """503; whether it was stored, nobody knows, so sending it again must not be another verdict."""
+    ada = world.browser("ada")
+    world.add("a")
+    item_id, form = world.take(ada)
+    with world.database.writing() as connection:
+        refuse_inserts(connection, verdict_table)
+    failed = ada.post(f"/items/{item_id}/answer", {**form, **BILLING, "note": "typed"})
+    assert failed.status_code == 503
+    assert 'value="&#34;billing&#34;" checked' in failed.text
+    assert "typed</textarea>" in failed.text
+    assert hidden(failed.text) == form
+    with world.database.writing() as connection:
+        connection.exec_driver_sql("DROP TRIGGER refuse")
+    sent = {**hidden(failed.text), **BILLING, "note": "typed"}
+    assert [ada.post(f"/items/{item_id}/answer", sent).status_code for _ in "ab"] == [303, 303]
+    assert [verdict.note for verdict in world.item(item_id).verdicts] == ["typed"]
+
+
+def test_session_that_ended_says_how_the_answer_is_not_lost(world):
+    """The same form, sent again by whoever is logged in once more, is taken."""
+    ada = world.browser("ada")
+    world.add("a")
+    item_id, form = world.take(ada)
+    world.credentials.revoke_all("ada")
+    refused = ada.post(f"/items/{item_id}/answer", {**form, **BILLING})
+    assert refused.status_code == 401
+    assert "another tab" in refused.text
+    assert world.browser("ada").post(f"/items/{item_id}/answer", {**form, **BILLING}).is_redirect
+    assert world.item(item_id).resolution == {"category": "billing"}
+
+
+def test_unknown_action_is_no_answer(world):
+    """A slip of a program must not store a verdict."""
+    ada = world.browser("ada")
+    world.add("a")
+    item_id, form = world.take(ada)
+    answer = ada.post(f"/items/{item_id}/answer", {**form, **BUG, "action": "unsrue"})
+    assert answer.status_code == 422
+    assert "unsure" in answer.text
+    assert world.item(item_id).verdicts == ()
 
 
 def test_missing_answer_is_asked_for_again(world):
@@ -268,6 +313,19 @@ def test_ticket_that_says_the_same_gets_the_same_answer_when_ticked(world):
         State.DONE,
         State.OPEN,
     ]
+
+
+def test_audit_gets_no_answer_along_with_another(world):
+    """Neither offered, nor taken from a form that was altered."""
+    ada = world.browser("ada")
+    same = {"subject": "Invoice", "body": "Where is my invoice?"}
+    (audit,) = world.add("a", is_audit=True, **same)
+    (item_id,) = world.add("b", **same)
+    ada.post(f"/items/{item_id}/claim")
+    page = ada.get(f"/items/{item_id}").text
+    assert "nearly the same" not in page
+    ada.post(f"/items/{item_id}/answer", {**hidden(page), **BUG, "also": audit})
+    assert (world.item(item_id).state, world.item(audit).verdicts) == (State.DONE, ())
 
 
 def test_program_does_all_of_it_by_json(world):

@@ -22,13 +22,17 @@ from weighbridge.errors import (
 )
 from weighbridge.service.pages import Page
 
+UNAVAILABLE: Final = (
+    "The review database cannot be used just now. Nothing was lost; try again in a moment."
+)
 _TEXTS: Final = {
     400: "The request could not be read.",
     404: "There is nothing at this address.",
     405: "This address does not do that.",
     413: "The request is too long.",
+    415: "Send a form (application/x-www-form-urlencoded) or JSON (application/json).",
     500: "Something went wrong here; nothing of yours was changed. The server's log says more.",
-    503: "The review database cannot be used just now. Nothing was lost; try again in a moment.",
+    503: UNAVAILABLE,
 }
 _STATUSES: Final[dict[type[WeighbridgeError], int]] = {
     ChangeRefused: 409,

@@ -18,6 +18,7 @@ from weighbridge.decision import Json, Question
 ANSWER = "answer:"
 
 _MAX_FIELDS = 2000
+_FORM, _JSON = "application/x-www-form-urlencoded", "application/json"
 
 
 class Form:
@@ -76,11 +77,16 @@ async def read_form(request: Request) -> Form:
     """What the body holds, as a dependency of endpoints.
 
     Raises:
-        HTTPException: 400 for what is neither a form nor a JSON object; 413 for too many fields.
+        HTTPException: 400 for what is no form and no JSON object, or has too many fields; 415 for
+            what says that it is something else.
     """
-    body, kind = await request.body(), request.headers.get("content-type", "")
+    body = await request.body()
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if body and kind not in (_FORM, _JSON):
+        # Read as one of the two it would be a form without fields: an answer that says nothing.
+        raise HTTPException(415)
     try:
-        if kind.partition(";")[0].strip().lower() == "application/json":
+        if kind == _JSON:
             return _from_json(json.loads(body))
         # Browsers send every line break of a text as two characters.
         text = body.decode().replace("%0D%0A", "%0A")

@@ -9,9 +9,10 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from weighbridge.errors import LeaseLost, VerdictInvalid
+from weighbridge.errors import LeaseLost, QueueUnavailable, VerdictInvalid
 from weighbridge.review.items import Item, Said, SlotKind, State
 from weighbridge.review.overviews import BulkResult
+from weighbridge.service.failures import UNAVAILABLE
 from weighbridge.service.forms import ANSWER, Form, FormBody
 from weighbridge.service.item_view import item_view, said
 from weighbridge.service.pages import Go, Page
@@ -94,10 +95,15 @@ def skip(request: Request, item_id: str, form: FormBody) -> Response:
 def answer(request: Request, item_id: str, form: FormBody) -> Response:
     """Say what the ticket is about, or that it cannot be said; then take the next."""
     site, visitor = site_of(request), visitor_of(request)
-    kind = _SAID.get(form.text("action", "answer"), "answer")
+    kind = _SAID.get(form.text("action", "answer"))
+    if kind is None:  # a program's slip must not become an answer
+        known = ", ".join(_SAID)
+        return _item_page(
+            request, item_id, draft=form, problem=f"An action is one of {known}.", status_code=422
+        )
     item = site.queue.get(item_id)
     values = form.answers(item.questions) if kind == "answer" else {}
-    key = form.text("idem_key") or None
+    key = form.text("idem_key")
     try:
         site.queue.answer(
             item_id,
@@ -107,7 +113,7 @@ def answer(request: Request, item_id: str, form: FormBody) -> Response:
             kind=kind,
             note=form.text("note"),
             # Two people may send the same key, and then each has given a verdict.
-            idem_key=key and f"{visitor.name}:{key}",
+            idem_key=f"{visitor.name}:{key}" if key else None,
         )
     except (LeaseLost, VerdictInvalid) as error:
         return _item_page(
@@ -116,6 +122,11 @@ def answer(request: Request, item_id: str, form: FormBody) -> Response:
             draft=form,
             problem=f"{error}. {error.hint if isinstance(error, VerdictInvalid) else ''}",
             status_code=409 if isinstance(error, LeaseLost) else 422,
+        )
+    except QueueUnavailable:
+        # Looking mostly works while writing does not. The key stays: perhaps it was stored.
+        return _item_page(
+            request, item_id, draft=form, problem=UNAVAILABLE, status_code=503, idem_key=key
         )
     also = form.all("also") if kind == "answer" else []
     results = _answer_also(request, also, values, form) if also else []
@@ -126,7 +137,10 @@ def answer(request: Request, item_id: str, form: FormBody) -> Response:
 def undo(request: Request, item_id: str, form: FormBody) -> Response:
     """Take one's own verdict back; the item is on the page again, held as before."""
     site, visitor = site_of(request), visitor_of(request)
-    item = site.queue.undo(item_id, reviewer=visitor.name, idem_key=form.text("idem_key") or None)
+    key = form.text("idem_key")
+    item = site.queue.undo(
+        item_id, reviewer=visitor.name, idem_key=f"{visitor.name}:{key}" if key else None
+    )
     return Go(f"/items/{item_id}?undone=1", _lease_view(request, item))
 
 
@@ -203,6 +217,7 @@ def _item_page(
     draft: Form | None = None,
     problem: str = "",
     status_code: int = 200,
+    idem_key: str = "",
 ) -> Page:
     site, visitor = site_of(request), visitor_of(request)
     mine = site.queue.mine(visitor.name)
@@ -223,7 +238,7 @@ def _item_page(
     }
     form = {
         "token": item.lease_token or "",
-        "idem_key": secrets.token_urlsafe(16),
+        "idem_key": idem_key or secrets.token_urlsafe(16),
         "answers": draft.under(ANSWER) if draft else {},
         "note": draft.text("note") if draft else "",
         "has_draft": draft is not None,

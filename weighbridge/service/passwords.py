@@ -32,7 +32,7 @@ def hash_password(password: str) -> str:
             f"Take {MIN_CHARACTERS} to {_MAX_CHARACTERS} characters; several words are good.",
         )
     with _at_once:
-        return _hasher().hash(password)
+        return _hasher().hash(_bytes(password))
 
 
 def is_password(password: str, hashed: str | None) -> bool:
@@ -44,9 +44,16 @@ def is_password(password: str, hashed: str | None) -> bool:
 
     with _at_once:
         try:
-            return _hasher().verify(hashed or _hash_of_nobody(), password) and hashed is not None
+            return _hasher().verify(hashed or _hash_of_nobody(), _bytes(password)) and (
+                hashed is not None
+            )
         except (InvalidHashError, VerificationError):
             return False
+
+
+def _bytes(password: str) -> bytes:
+    # A program can send half a surrogate pair, which has no encoding of its own.
+    return password.encode("utf-8", "surrogatepass")
 
 
 @cache

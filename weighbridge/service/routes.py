@@ -92,6 +92,13 @@ def _ask_who(request: Request) -> Response:
         if request.url.query:
             asked += f"?{request.url.query}"
         return Go(f"/login?next={quote(asked, safe='')}")
-    view = {"title": "Not logged in", "text": "Log in, or send an API token."}
+    text = "Log in, or send an API token."
+    if not wants_json(request):
+        # A session can end while somebody writes; this page is the answer to what they sent.
+        text = (
+            "Log in, in another tab, then load this page again:"
+            " your browser sends once more what you entered."
+        )
+    view = {"title": "Not logged in", "text": text}
     # Without a realm's name: browsers would ask for a password of their own otherwise.
     return Page("message.html", view, status_code=401, headers={"www-authenticate": "Bearer"})
