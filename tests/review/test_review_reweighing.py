@@ -124,7 +124,7 @@ def test_looks_at_the_labels_under_another_key_are_paid_for(queue, audits, guara
     again(audits)
     assert guarantees.foresee(NEWER, WANTED).round == 2
     assert guarantees.certify(NEWER, WANTED).round == 2
-    assert guarantees.foresee(KEY, WANTED).round == 2
+    assert guarantees.foresee(KEY, WANTED).round == 3
     third = replace(KEY, model="m-3")
     again(audits, third)
     assert guarantees.foresee(third, WANTED).round == 3

@@ -202,6 +202,15 @@ def test_guarantee_is_that_of_the_weakest_required_field():
     assert decide(TASK, TICKET, ended, by, signs=()).decision.guarantee == strong
 
 
+def test_certificate_that_came_after_the_gate_covers_only_what_it_would_accept():
+    """Between judging and promising another one may come into force, of a higher threshold."""
+    accepted = decide(TASK, TICKET, outcome(category=weight(0.85)), scales(), signs=())
+    for threshold in (0.8, 0.85, 0.9):
+        late = guarantee(threshold)
+        covering = scales(Ruling(guarantee=late)).guarantee(accepted.decision, accepted.weighings)
+        assert covering == (late if threshold <= 0.85 else None)
+
+
 def test_alarm_of_a_required_field_is_told_beside_what_else_speaks_against_it():
     by = scales(category=Ruling(is_alarmed=True))
     faint = replace(weight(), mass=(0.1, 0.1))

@@ -8,11 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from weighbridge.cli.options import ConfigOption, JsonOption
-from weighbridge.cli.output import EXIT_FAILED, harmless, print_json, stderr, stdout, usage
+from weighbridge.cli.output import (
+    EXIT_FAILED,
+    harmless,
+    number_table,
+    print_json,
+    stderr,
+    stdout,
+    usage,
+)
 from weighbridge.config import open_guarantees
 from weighbridge.decision import CalibrationKey, Json
 from weighbridge.settings import Settings, load_settings
@@ -123,9 +132,9 @@ def _show(look: Look, settings: Settings) -> None:
     console.print(Text(words(look.key), style="bold"))
     console.print(harmless("  " + "; ".join(_circumstances(look))))
     if look.tested:
-        console.print(_tested(look))
+        console.print(Padding.indent(_tested(look), 2))
     elif look.steps and look.result is None:
-        console.print(_steps(look))
+        console.print(Padding.indent(_steps(look), 2))
     kept = _kept(look)
     if kept is not None:
         promise = kept.guarantee
@@ -155,6 +164,8 @@ def _circumstances(look: Look) -> Iterator[str]:
     yield f"{look.num_labels} audited labels"
     if look.num_open:
         yield f"{look.num_open} audits wait for a person"
+    if look.num_abandoned:
+        yield f"{look.num_abandoned} of them were opened and left, and count as wrong"
     if look.num_sighted:
         yield f"{look.num_sighted} were judged in sight of the answer and count as wrong"
     if look.delta is not None:
@@ -166,7 +177,7 @@ def _percent(look: Look) -> str:
 
 
 def _tested(look: Look) -> Table:
-    table = _table("threshold", "coverage", "labels", "wrong", "at most", "p", "")
+    table = number_table("threshold", "coverage", "labels", "wrong", "at most", "p", "")
     coverage = {step.threshold: step.coverage for step in look.steps}
     for test in look.tested:
         is_passed = look.delta is not None and test.p_value <= look.delta
@@ -184,7 +195,7 @@ def _tested(look: Look) -> Table:
 
 def _steps(look: Look) -> Table:
     """What would be tested, and how many of the labels may be wrong."""
-    table = _table("threshold", "coverage", "labels", "may be wrong")
+    table = number_table("threshold", "coverage", "labels", "may be wrong")
     for step in look.steps:
         table.add_row(
             f"{step.threshold:g}",
@@ -192,13 +203,6 @@ def _steps(look: Look) -> Table:
             str(step.num_accepted),
             str(step.most_errors) if step.most_errors >= 0 else "not even none",
         )
-    return table
-
-
-def _table(*titles: str) -> Table:
-    table = Table(header_style="bold", box=None, padding=(0, 0, 0, 2))
-    for title in titles:
-        table.add_column(title, justify="right", no_wrap=True)
     return table
 
 
@@ -227,6 +231,8 @@ def _draw(guarantees: Guarantees, looks: list[Look], path: Path) -> None:
 
 
 def _plain(look: Look) -> dict[str, Json]:
+    from weighbridge.review.proving.metrics import plain
+
     kept = _kept(look)
     certificate: dict[str, Json] | None = None
     if kept is not None:
@@ -242,32 +248,16 @@ def _plain(look: Look) -> dict[str, Json]:
         }
     is_missing = kept is None and look.result is not None
     return {
-        "key": {name: getattr(look.key, name) for name in look.key.__slots__},
+        "key": plain(look.key),
         "round": look.round,
         "delta": look.delta,
         "num_labels": look.num_labels,
         "num_open_audits": look.num_open,
+        "num_abandoned": look.num_abandoned,
         "num_sighted": look.num_sighted,
         "tickets_per_day": look.tickets_per_day,
-        "steps": [
-            {
-                "threshold": step.threshold,
-                "coverage": step.coverage,
-                "num_accepted": step.num_accepted,
-                "most_errors": step.most_errors,
-            }
-            for step in look.steps
-        ],
-        "tested": [
-            {
-                "threshold": test.threshold,
-                "num_accepted": test.num_accepted,
-                "num_errors": test.num_errors,
-                "p_value": test.p_value,
-                "upper": test.upper,
-            }
-            for test in look.tested
-        ],
+        "steps": plain(look.steps),
+        "tested": plain(look.tested),
         "certificate": certificate,
         "missing": str(look.result) if is_missing else None,
         "num_missing": getattr(look.result, "needed", None) if is_missing else None,

@@ -100,7 +100,7 @@ def decide(
         trail=outcome.trail,
     )
     weighings = scales.weighings(task, decision, is_suspicious=bool(concerns))
-    return _tossed(task, decision, scales, weighings, toss)
+    return _tossed(decision, scales, weighings, toss)
 
 
 def decide_again(task: Task, decision: Decision, scales: Scales, *, toss: Toss | None) -> Decided:
@@ -113,7 +113,7 @@ def decide_again(task: Task, decision: Decision, scales: Scales, *, toss: Toss |
         toss: of the audit coin for this ticket.
     """
     weighings = scales.weighings(task, decision, is_suspicious=False)
-    return _tossed(task, decision, scales, weighings, toss)
+    return _tossed(decision, scales, weighings, toss)
 
 
 def record_entry(decided: Decided) -> ReviewEntry:
@@ -150,7 +150,6 @@ def review_entry(task: Task, ticket: Ticket, decided: Decided, value: Json) -> R
 
 
 def _tossed(
-    task: Task,
     decision: Decision,
     scales: Scales,
     weighings: Mapping[str, Weighing],
@@ -161,7 +160,7 @@ def _tossed(
         if toss is not None and toss.is_audit:
             decision = replace(decision, status="review", reasons=(Reason.AUDIT,))
         else:
-            decision = replace(decision, guarantee=scales.guarantee(task, decision))
+            decision = replace(decision, guarantee=scales.guarantee(decision, weighings))
     return Decided(decision=decision, weighings=weighings, toss=toss)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -103,9 +103,7 @@ class Scales:
 
     def ruling(self, task: Task, name: str, source: Source, *, provider: str, model: str) -> Ruling:
         """What audits say of a field; see `key`."""
-        if self.rulings is None:
-            return NO_RULING
-        return self.rulings.ruling(self.key(task, name, source, provider=provider, model=model))
+        return self._ruling(self.key(task, name, source, provider=provider, model=model))
 
     def weighings(
         self, task: Task, decision: Decision, *, is_suspicious: bool
@@ -129,20 +127,31 @@ class Scales:
             for name, found in decision.fields.items()
         }
 
-    def guarantee(self, task: Task, decision: Decision) -> Guarantee | None:
-        """What covers a decision: the weakest certificate of the fields that it depends on."""
-        provider, model = decision.provider, decision.model
-        if self.rulings is None or provider is None or model is None:
+    def guarantee(self, decision: Decision, weighings: Mapping[str, Weighing]) -> Guarantee | None:
+        """What covers a decision: the weakest certificate of the fields that it depends on.
+
+        One that would not accept the answer covers nothing: it may have come into force after the
+        gate has judged.
+
+        Args:
+            decision: accepted.
+            weighings: of its fields.
+        """
+        if not weighings:
             return None
-        covering = [
-            self.ruling(task, name, found.source, provider=provider, model=model).guarantee
-            for name, found in decision.fields.items()
-            if found.required
+        needed = [weighings[name] for name, found in decision.fields.items() if found.required]
+        covering = [(weighing, self._ruling(weighing.key).guarantee) for weighing in needed]
+        known = [
+            guarantee
+            for weighing, guarantee in covering
+            if guarantee is not None and weighing.confidence >= guarantee.threshold
         ]
-        known = [guarantee for guarantee in covering if guarantee is not None]
-        if not known or len(known) < len(covering):
+        if not known or len(known) < len(needed):
             return None
         return max(known, key=lambda one: (one.confidence is None, one.risk))
+
+    def _ruling(self, key: CalibrationKey) -> Ruling:
+        return NO_RULING if self.rulings is None else self.rulings.ruling(key)
 
 
 def _confidence(evidence: FieldEvidence) -> float:

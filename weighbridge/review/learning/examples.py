@@ -12,13 +12,15 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Row, Select, select
 
 from weighbridge.decision import Json, label
 from weighbridge.review.queueing.rows import moment
 from weighbridge.review.queueing.twins import group_key
 from weighbridge.store.database import Database
+from weighbridge.store.guarantee_tables import AUDITED
 from weighbridge.store.queue_tables import item_table
 
 _item = item_table.c
@@ -30,10 +32,10 @@ class Example:
 
     Args:
         text: as models read it.
-        value: the answer that people settled on.
+        value: the answer that people settled on; None for an audit without one.
         group: equal for texts that say the same.
         is_audit: whether it belongs to the uniform sample, and so must not be learned from.
-        at: UTC, when it was settled.
+        at: UTC, when it was settled, or drawn if it was not.
     """
 
     text: str = field(repr=False)
@@ -71,6 +73,9 @@ class Gathered:
 def read_examples(database: Database, task: str) -> dict[str, list[Example]]:
     """What was settled about the tickets of a task, by field, the oldest first.
 
+    After them come audits without an answer, for every field: they say which texts must not be
+    learned from, since what was learned may be weighed with them as soon as they are judged.
+
     Args:
         database: of the queue.
         task: its name.
@@ -79,32 +84,25 @@ def read_examples(database: Database, task: str) -> dict[str, list[Example]]:
         QueueUnavailable: it cannot be read.
     """
     columns = (
+        _item.created_at,
         _item.ticket_json,
-        _item.questions_json,
         _item.resolution_json,
         _item.erased_at,
         _item.is_audit,
         _item.done_at,
     )
-    settled = (
-        select(*columns)
-        .where(_item.task == task, _item.resolved_kind == "answer")
-        .order_by(_item.settled_no)
-    )
+    of_task: Select[Any] = select(*columns).where(_item.task == task)
+    settled = of_task.where(_item.resolved_kind == "answer").order_by(_item.settled_no)
+    unanswered = of_task.where(AUDITED, _item.resolved_kind.is_distinct_from("answer"))
     examples: dict[str, list[Example]] = defaultdict(list)
     with database.reading() as connection:
         for row in connection.execute(settled):
-            text = "" if row.erased_at is not None else _text(row.ticket_json)
             for name, value in (row.resolution_json or {}).items():
-                examples[name].append(
-                    Example(
-                        text=text,
-                        value=value,
-                        group=group_key({"body": text}),
-                        is_audit=bool(row.is_audit),
-                        at=moment(row.done_at),
-                    )
-                )
+                examples[name].append(_example(row, value, row.done_at))
+        for row in connection.execute(unanswered):
+            example = _example(row, None, row.created_at)
+            for of_field in examples.values():
+                of_field.append(example)
     return dict(examples)
 
 
@@ -164,6 +162,17 @@ def gather(
         num_by_label={label(option): counts[place] for place, option in enumerate(options)},
         left_out={why: count for why, count in sorted(left_out.items()) if count},
         unknown=dict(unknown.most_common()),
+    )
+
+
+def _example(row: Row[Any], value: Json, at: int) -> Example:
+    text = "" if row.erased_at is not None else _text(row.ticket_json)
+    return Example(
+        text=text,
+        value=value,
+        group=group_key({"body": text}),
+        is_audit=bool(row.is_audit),
+        at=moment(at),
     )
 
 

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, func, select
 
 from weighbridge.decision import CalibrationKey
 from weighbridge.review.proving import looking
+from weighbridge.review.proving.alarms import note_alarms
 from weighbridge.review.proving.kept import (
     Kept,
     keep_calibrators,
@@ -18,6 +19,7 @@ from weighbridge.review.proving.kept import (
 )
 from weighbridge.review.proving.labelled import Sample, known_keys, read_samples
 from weighbridge.review.proving.looking import Look, Wanted
+from weighbridge.review.queueing.rows import moment
 from weighbridge.review.statistics.calibration import Isotonic, Platt
 from weighbridge.review.statistics.calibration_fits import (
     MIN_LABELS_ISOTONIC,
@@ -97,16 +99,18 @@ class Guarantees:
     def certify(self, key: CalibrationKey, wanted: Wanted) -> Look:
         """Prove the loosest threshold that the labels carry, and put it in force.
 
-        Where nothing is proved, an older certificate stays as it is.
+        Where nothing is proved, an older certificate stays as it is. If the audits since contradict
+        it, that is an alarm, and only what comes later counts.
 
         Raises:
             KeyError: no answer was ever weighed under the key.
         """
         with self._database.writing() as connection:
             lock(connection, look_table)  # two at once must not both be the same round
-            ground = looking.read_ground(
-                connection, key, _id_of(connection, key), audit_rate=self._audit_rate
-            )
+            key_id = _id_of(connection, key)
+            now = moment(now_us(connection))
+            note_alarms(connection, newest_certificates(connection, {key_id: key}), now)
+            ground = looking.read_ground(connection, key, key_id, audit_rate=self._audit_rate)
             return looking.look(connection, ground, wanted)
 
     def certificates(self) -> dict[CalibrationKey, Kept]:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Update, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, Update, delete, insert, select, update
 
 from weighbridge.decision import CalibrationKey, Guarantee
 from weighbridge.review.proving.labelled import Sample
@@ -33,6 +33,9 @@ class Kept:
         alarmed_at: UTC; None as long as no audit since has raised an alarm.
         alarm_position: of the newest label then; a new certificate needs labels later than that.
         revoked_at: UTC; None unless a person took it back.
+        watched_from: positions of the newest labels of the certificates that it took over from,
+            none of them ended by then. It is held against what came after each of them: otherwise
+            whoever certifies each night would begin each night to watch anew, and see nothing.
     """
 
     id: int
@@ -44,6 +47,7 @@ class Kept:
     alarmed_at: datetime | None = None
     alarm_position: int | None = None
     revoked_at: datetime | None = None
+    watched_from: tuple[int, ...] = ()
 
     @property
     def guarantee(self) -> Guarantee:
@@ -58,15 +62,23 @@ class Kept:
         )
 
     def watched(self, sample: Sample) -> Watch:
-        """What the audits after the certificate say of it.
+        """What the audits after the certificate, or after one that it took over from, say of it.
 
         Args:
             sample: of its key.
         """
-        watched = watch(self.proof)
-        for audit in sample.after(self.to_position).audits:
-            watched = watched.seeing(audit.confidence, is_correct=audit.is_correct)
+        begun = [
+            self._seeing(sample.after(start)) for start in (self.to_position, *self.watched_from)
+        ]
+        # An alarm before the rest; they are few, and the newest is named where all are the same.
+        watched = max(begun, key=lambda one: (one.is_alarmed, one.log_e))
         return replace(watched, is_alarmed=watched.is_alarmed or self.alarmed_at is not None)
+
+    def _seeing(self, sample: Sample) -> Watch:
+        watched = watch(self.proof)
+        for audit in sample.audits:
+            watched = watched.seeing(audit.confidence, is_correct=audit.is_correct)
+        return watched
 
     def standing(self, now: datetime) -> Standing:
         """Whether it is in force; an alarm outlasts everything but a newer certificate."""
@@ -81,12 +93,16 @@ def newest_certificates(
     connection: Connection, keys: Mapping[int, CalibrationKey]
 ) -> dict[int, Kept]:
     """The newest certificate of each key that ever had one, by the key's id."""
-    table = certificate_table
-    newest = (
-        select(table.c.key_id, func.max(table.c.id).label("id")).group_by(table.c.key_id).subquery()
-    )
-    rows = connection.execute(select(table).join(newest, table.c.id == newest.c.id))
-    return {row.key_id: _kept(row, keys[row.key_id]) for row in rows if row.key_id in keys}
+    rows: dict[int, list[Row[Any]]] = {}
+    for row in connection.execute(select(certificate_table).order_by(certificate_table.c.id)):
+        if row.key_id in keys:
+            rows.setdefault(row.key_id, []).append(row)
+    return {
+        key_id: replace(
+            _kept(every[-1], keys[key_id]), watched_from=_taken_over(every[-1], every[:-1])
+        )
+        for key_id, every in rows.items()
+    }
 
 
 def keep_certificate(
@@ -187,6 +203,16 @@ def keep_calibrators(
     ]
     if rows:
         connection.execute(insert(calibrator_table), rows)
+
+
+def _taken_over(newest: Row[Any], earlier: list[Row[Any]]) -> tuple[int, ...]:
+    """See `Kept.watched_from`; after an alarm everything begins anew."""
+    alarmed = max((row.id for row in earlier if row.alarmed_at is not None), default=0)
+    return tuple(
+        row.to_position
+        for row in earlier
+        if row.id > alarmed and row.expires_at > newest.made_at and row.revoked_at is None
+    )
 
 
 def _kept(row: Row[Any], key: CalibrationKey) -> Kept:

@@ -3,29 +3,33 @@
 Only audits count, which a coin drew from all tickets. Whatever keeps an audit from being a blind
 and clear confirmation makes it a wrong answer: *unsure*, *not classifiable*, a question left open,
 an item that was cancelled, an answer that was in sight of whoever judged it. Leaving any of them
-out would make the sample one of the easy tickets, and void what is proved from it.
+out would make the sample one of the easy tickets, and void what is proved from it. For the same
+reason an audit that somebody opened and left unjudged is told apart from one that nobody saw yet.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, Select, case, func, select
+from sqlalchemy import Connection, Row, ScalarSelect, Select, case, exists, func, select
 
-from weighbridge.decision import CalibrationKey, label
+from weighbridge.decision import CalibrationKey, Json, label
+from weighbridge.review.items import SlotState, State
 from weighbridge.review.statistics.labels import Labels
 from weighbridge.store.decision_tables import (
     calibration_key_table,
     decision_table,
     weighing_table,
 )
+from weighbridge.store.dialect import now_us
 from weighbridge.store.guarantee_tables import AUDITED
-from weighbridge.store.queue_tables import event_table, item_table, verdict_table
+from weighbridge.store.queue_tables import event_table, item_table, slot_table, verdict_table
 
 _MAX_VALUES: Final = 10_000  # in one statement; SQLite allows 32,766
+_ENDED: Final = (State.DONE, State.CANCELLED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +44,7 @@ class Audit:
         machine: label of its answer.
         person: label of the person's answer; None where they gave none.
         is_correct: whether the person, unaware of the answer, found the same.
-        is_sighted: whether they saw it.
+        is_sighted: whether they saw it, or changed what was settled, after which it is shown.
         is_reweighed: whether the ticket was weighed once more after the person had judged it.
     """
 
@@ -63,12 +67,15 @@ class Sample:
         key: whose answers they are.
         key_id: its id in the database.
         audits: judged, in the order of judging.
-        num_open: drawn, and not yet judged.
+        abandoned: opened by somebody and left unjudged: skipped, given back, waiting for an
+            adjudicator. None is correct.
+        num_open: drawn, and not yet judged; the abandoned ones too.
     """
 
     key: CalibrationKey
     key_id: int
     audits: tuple[Audit, ...] = ()
+    abandoned: tuple[Audit, ...] = ()
     num_open: int = 0
 
     @property
@@ -97,7 +104,12 @@ class Sample:
     def after(self, position: int) -> Sample:
         """Only what was judged later than `position`; open ones stay."""
         later = tuple(audit for audit in self.audits if audit.position > position)
-        return Sample(key=self.key, key_id=self.key_id, audits=later, num_open=self.num_open)
+        return replace(self, audits=later)
+
+    def with_abandoned(self) -> Sample:
+        """The same with the abandoned ones among the judged: hard tickets are left more often."""
+        together = sorted((*self.audits, *self.abandoned), key=lambda audit: audit.position)
+        return replace(self, audits=tuple(together))
 
 
 def known_keys(connection: Connection) -> dict[int, CalibrationKey]:
@@ -120,19 +132,22 @@ def read_samples(
         after: only those that were judged later than this position.
     """
     judged: defaultdict[int, list[Audit]] = defaultdict(list)
+    abandoned: defaultdict[int, list[Audit]] = defaultdict(list)
     num_open: defaultdict[int, int] = defaultdict(int)
-    for item, weighing in _audited(connection, after):
-        if weighing.key_id not in keys:
-            continue
-        if item.state not in ("done", "cancelled"):
-            num_open[weighing.key_id] += 1
-        elif item.position is not None and item.position > after:
-            judged[weighing.key_id].append(_audit(item, weighing))
+    found = [row for row in _audited(connection, after) if row[1].key_id in keys]
+    changed = _changed_verdicts(connection, {item.id for item, _ in found if item.num_settled > 1})
+    for item, weighing in found:
+        is_open = item.state not in _ENDED
+        num_open[weighing.key_id] += is_open
+        if item.position is not None and item.position > after:
+            audit = _audit(item, weighing, changed.get(item.id, ()))
+            (abandoned if is_open else judged)[weighing.key_id].append(audit)
     return {
         key_id: Sample(
             key=key,
             key_id=key_id,
             audits=tuple(sorted(judged[key_id], key=lambda audit: audit.position)),
+            abandoned=tuple(abandoned[key_id]),
             num_open=num_open[key_id],
         )
         for key_id, key in keys.items()
@@ -178,7 +193,7 @@ def _audited(connection: Connection, after: int) -> Iterator[tuple[Row[Any], Row
     In two steps, for left to itself SQLite would go through all that was ever weighed.
     """
     item = item_table.c
-    statement = _audit_items()
+    statement = _audit_items(now_us(connection))
     found = {
         row.id: row
         for condition in (item.settled_no > after, item.settled_no.is_(None))
@@ -197,35 +212,67 @@ def _audited(connection: Connection, after: int) -> Iterator[tuple[Row[Any], Row
             yield found[row.item_id], row
 
 
-def _audit_items() -> Select[*tuple[Any, ...]]:
-    item, verdict, event = item_table.c, verdict_table.c, event_table.c
+def _audit_items(now: int) -> Select[*tuple[Any, ...]]:
+    item, verdict, slot = item_table.c, verdict_table.c, slot_table.c
     was_shown = (
         select(func.max(case((verdict.was_shown, 1), else_=0)))
         .where(verdict.item_id == item.id)
         .scalar_subquery()
     )
-    # Not of what the machine itself put aside because the ticket had changed: another item speaks
-    # for the ticket then, drawn as well, since the coin goes by the ticket's id.
-    cancelled_no = (
-        select(func.max(event.id))
-        .where(event.item_id == item.id, event.kind == "cancelled")
+    is_held = exists().where(
+        slot.item_id == item.id, slot.state == SlotState.LEASED, slot.lease_until > now
+    )
+    position = case(
+        (item.settled_no.is_not(None), item.settled_no),
+        # Not of what the machine itself put aside because the ticket had changed: another item
+        # speaks for the ticket then, drawn as well, since the coin goes by the ticket's id.
+        (item.state == State.CANCELLED, _newest_event("cancelled")),
+        (is_held, None),
+        else_=_newest_event("claimed"),
+    )
+    num_settled = (
+        select(func.count())
+        .where(event_table.c.item_id == item.id, event_table.c.kind == "settled")
         .scalar_subquery()
     )
     return select(
         item.id,
         item.task,
         item.state,
-        func.coalesce(item.settled_no, cancelled_no).label("position"),
+        position.label("position"),
         item.resolution_json,
         item.resolved_kind,
         was_shown.label("was_shown"),
+        num_settled.label("num_settled"),
     ).where(AUDITED)
 
 
-def _audit(item: Row[Any], weighing: Row[Any]) -> Audit:
+def _newest_event(kind: str) -> ScalarSelect[int]:
+    event = event_table.c
+    newest = select(func.max(event.id)).where(event.item_id == item_table.c.id, event.kind == kind)
+    return newest.scalar_subquery()
+
+
+def _changed_verdicts(
+    connection: Connection, item_ids: Collection[str]
+) -> dict[str, list[Mapping[str, Json]]]:
+    """All that was ever said of items that were settled more than once, by the item's id."""
+    said: defaultdict[str, list[Mapping[str, Json]]] = defaultdict(list)
+    verdict, ids = verdict_table.c, sorted(item_ids)
+    for start in range(0, len(ids), _MAX_VALUES):
+        some = verdict.item_id.in_(ids[start : start + _MAX_VALUES])
+        statement = select(verdict.item_id, verdict.values_json).where(some, verdict.kind != "undo")
+        for row in connection.execute(statement):
+            said[row.item_id].append(row.values_json)
+    return said
+
+
+def _audit(item: Row[Any], weighing: Row[Any], said: Iterable[Mapping[str, Json]]) -> Audit:
     answers = item.resolution_json if item.resolved_kind == "answer" else {}
-    person = label(answers[weighing.field]) if weighing.field in answers else None
-    is_sighted = bool(item.was_shown)
+    person = _said_of(weighing.field, answers)
+    # What is settled is blind no longer: whoever takes it back and says otherwise may have looked.
+    is_changed = any(_said_of(weighing.field, values) != person for values in said)
+    is_sighted = bool(item.was_shown) or is_changed
     return Audit(
         task=item.task,
         position=item.position,
@@ -237,3 +284,7 @@ def _audit(item: Row[Any], weighing: Row[Any]) -> Audit:
         is_sighted=is_sighted,
         is_reweighed=weighing.is_reweighed,
     )
+
+
+def _said_of(field: str, values: Mapping[str, Json]) -> str | None:
+    return label(values[field]) if field in values else None

@@ -3,8 +3,8 @@
 Each time that outcomes are looked at in order to certify spends a part of the delta that a key has,
 so it is noted whatever it brings. Where too few labels are there whatever they say, no outcome is
 looked at and nothing is spent. After an alarm only labels that came later count, and the looks
-begin anew. Labels that served another key before (`reweighing`) bring its looks along: else one
-could learn anew until a certificate comes out.
+begin anew; labels from before an alarm of another key do not count here either. Keys that share
+labels (`reweighing`) share looks: else one could learn anew until a certificate comes out.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
-from sqlalchemy import Connection, and_, func, insert, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, insert, or_, select
 
 from weighbridge.decision import CalibrationKey
 from weighbridge.review.proving.kept import Kept, keep_certificate
@@ -104,8 +104,9 @@ class Look:
         wanted: what was to be certified.
         round: how often outcomes were looked at since the last alarm, this time included.
         delta: what this round may spend; None for a joint risk.
-        num_labels: judged audits that count.
+        num_labels: audits that count.
         num_open: audits that are not yet judged.
+        num_abandoned: among both; opened and left unjudged, so they count as wrong.
         num_sighted: audits that were judged with the answer in sight; they count as wrong.
         tickets_per_day: answered under the key of late.
         is_reweighed: whether labels that served another key before are among them.
@@ -122,6 +123,7 @@ class Look:
     delta: float | None
     num_labels: int
     num_open: int
+    num_abandoned: int
     num_sighted: int
     tickets_per_day: float
     is_reweighed: bool = False
@@ -136,7 +138,7 @@ class Ground:
     """What a look stands on.
 
     Args:
-        sample: the audits that count.
+        sample: the audits that count; those that were opened and left unjudged do.
         from_position: only later ones do.
         traffic: confidences of all answers of late.
         tickets_per_day: the same, counted.
@@ -170,17 +172,16 @@ def read_ground(
         num_traffic: how many of its latest answers to look at.
     """
     now = now_us(connection)
-    from_position = (
-        connection.scalar(
-            select(func.max(certificate_table.c.alarm_position)).where(
-                certificate_table.c.key_id == key_id
-            )
-        )
-        or 0
-    )
-    sample = read_samples(connection, {key_id: key}, after=from_position)[key_id]
+    alarm_position = select(func.max(certificate_table.c.alarm_position))
+    own = alarm_position.where(certificate_table.c.key_id == key_id)
+    from_position = connection.scalar(own) or 0
+    kin = alarm_position.where(certificate_table.c.key_id.in_(_kin(key)))
+    # The answers to one field got worse since the tickets are others now, for all one knows.
+    stale = connection.scalar(kin) or 0
+    sample = read_samples(connection, {key_id: key}, after=from_position)[key_id].with_abandoned()
+    audits = [one for one in sample.audits if not one.is_reweighed or one.position > stale]
     return Ground(
-        sample=sample,
+        sample=replace(sample, audits=tuple(audits)),
         from_position=from_position,
         traffic=read_traffic(connection, key_id, at_most=num_traffic),
         tickets_per_day=_tickets_per_day(connection, key_id, now),
@@ -202,6 +203,7 @@ def foresee(connection: Connection, ground: Ground, wanted: Wanted) -> Look:
         delta=delta,
         num_labels=len(sample.audits),
         num_open=sample.num_open,
+        num_abandoned=len(sample.abandoned),
         num_sighted=sample.num_sighted,
         tickets_per_day=ground.tickets_per_day,
         is_reweighed=sample.is_reweighed,
@@ -276,18 +278,38 @@ def look(connection: Connection, ground: Ground, wanted: Wanted) -> Look:
 
 
 def _num_looks(connection: Connection, ground: Ground, kind: str) -> int:
-    """Looks at outcomes so far: its own, and where labels were another key's, its too."""
-    sample, looks, key = ground.sample, look_table.c, calibration_key_table.c
+    """Looks at outcomes so far: its own, and those of keys that share labels with it."""
+    sample, looks = ground.sample, look_table.c
     own = and_(looks.key_id == sample.key_id, looks.from_position == ground.from_position)
-    if sample.is_reweighed:
-        siblings = select(key.id).where(key.field == sample.key.field, key.id != sample.key_id)
+    counted = own
+    if sample.audits:
+        sharing = _kin(sample.key)
+        if not sample.is_reweighed:  # then some of its own labels may have gone to others
+            sharing = sharing.where(_has_reweighed(calibration_key_table.c.id))
         first = sample.audits[0].position
-        own = or_(own, and_(looks.key_id.in_(siblings), looks.to_position >= first))
-    return (
-        connection.scalar(
-            select(func.count()).select_from(look_table).where(looks.kind == kind, own)
-        )
-        or 0
+        counted = or_(own, and_(looks.key_id.in_(sharing), looks.to_position >= first))
+    num, highest = select(func.count()), select(func.max(looks.round))
+    return max(
+        connection.scalar(num.select_from(look_table).where(looks.kind == kind, counted)) or 0,
+        # Others may count no more, since labels that were shared have gone.
+        connection.scalar(highest.where(looks.kind == kind, own)) or 0,
+    )
+
+
+def _kin(key: CalibrationKey) -> Select[tuple[int]]:
+    """Ids of the keys for the same field, this one too."""
+    known = calibration_key_table.c
+    return select(known.id).where(known.field == key.field)
+
+
+def _has_reweighed(key_id: ColumnElement[int]) -> ColumnElement[bool]:
+    joined = weighing_table.join(
+        decision_table, decision_table.c.id == weighing_table.c.decision_id
+    )
+    return exists(
+        select(weighing_table.c.key_id)
+        .select_from(joined)
+        .where(weighing_table.c.key_id == key_id, decision_table.c.is_reweighed)
     )
 
 

@@ -65,7 +65,10 @@ class Reweighing(QueueReading):
         self.num_kept = 0
 
     def tickets(self) -> list[AuditedTicket]:
-        """All judged audits whose text is still there, in the order of judging."""
+        """All judged audits whose text is still there, in the order of judging.
+
+        Of several with one ticket's id, the one that was judged last: the ticket had changed.
+        """
         item = item_table.c
         statement = (
             select(item.id, item.ticket_json)
@@ -81,7 +84,7 @@ class Reweighing(QueueReading):
             rows = connection.execute(statement).all()
         found = [AuditedTicket(item_id=ReviewId(row.id), ticket=row.ticket_json) for row in rows]
         self._items = {str(each.ticket["id"]): each.item_id for each in found}
-        return found
+        return [each for each in found if self._items[str(each.ticket["id"])] == each.item_id]
 
     def enqueue(self, entry: ReviewEntry) -> ReviewId:
         """Keep how a ticket was weighed that a person would have had to see."""

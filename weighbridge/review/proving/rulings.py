@@ -15,18 +15,11 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from sqlalchemy import Connection
-
 from weighbridge.decision import CalibrationKey, Ruling
 from weighbridge.errors import QueueUnavailable
-from weighbridge.review.proving.kept import (
-    Kept,
-    alarm,
-    kept_calibrators,
-    newest_certificates,
-)
-from weighbridge.review.proving.labelled import known_keys, newest_position, read_samples
-from weighbridge.review.queueing.rows import microseconds
+from weighbridge.review.proving.alarms import alarmed, note_alarms
+from weighbridge.review.proving.kept import Kept, kept_calibrators, newest_certificates
+from weighbridge.review.proving.labelled import known_keys, newest_position
 from weighbridge.review.statistics.calibration import Isotonic, Platt
 from weighbridge.store.database import Database
 from weighbridge.store.exchanger import Exchanger
@@ -120,11 +113,11 @@ class Rulings:
             calibrators = kept_calibrators(connection)
             newest = newest_position(connection)
             news = _Seen(newest, frozenset(kept.id for kept in certificates.values()))
-            alarmed = _alarmed(connection, certificates, now) if news != seen else []
-        if alarmed:
+            worse = alarmed(connection, certificates, now) if news != seen else []
+        if worse:
             with self._database.writing() as connection:
-                for kept in alarmed:
-                    connection.execute(alarm(kept.id, now=microseconds(now), position=newest))
+                # Looked at once more: another certificate may have come in between.
+                note_alarms(connection, newest_certificates(connection, keys), now)
                 certificates = newest_certificates(connection, keys)
         known = {}
         for key_id in certificates.keys() | calibrators.keys():
@@ -168,16 +161,3 @@ class _Known(NamedTuple):
 
     def ruling(self, now: datetime) -> Ruling:
         return self.within if self.begin <= now < self.end else self.otherwise
-
-
-def _alarmed(connection: Connection, certificates: Mapping[int, Kept], now: datetime) -> list[Kept]:
-    """Certificates in force that the audits since contradict."""
-    watched = {
-        kept.key_id: kept for kept in certificates.values() if kept.standing(now) == "in_force"
-    }
-    if not watched:
-        return []
-    keys = {key_id: kept.proof.key for key_id, kept in watched.items()}
-    oldest = min(kept.to_position for kept in watched.values())
-    samples = read_samples(connection, keys, after=oldest)
-    return [kept for key_id, kept in watched.items() if kept.watched(samples[key_id]).is_alarmed]
