@@ -115,7 +115,7 @@ def _item(
         "settled_no": settled if is_done else None,
         "resolved_kind": "answer" if is_done else None,
         "resolution_json": {field: "bug" if is_right else "billing"} if is_done else None,
-        "ticket_json": {},
+        "ticket_json": {"id": f"t-{number}"},
         "decision_json": {},
         "questions_json": [],
     }
