@@ -77,7 +77,7 @@ def test_texts_are_purged_by_age_or_by_the_configuration(cli, item, monkeypatch)
     assert cli("review", "purge", "--older-than", "1d", "--json").lines[0]["items"] == 0
     monkeypatch.setenv("WEIGHBRIDGE_REVIEW__RETENTION", "1ms")
     ran = cli("review", "purge")
-    assert (ran.code, ran.out) == (0, "The texts of 1 items are gone.\n")
+    assert (ran.code, ran.out) == (0, "Items whose texts are gone: 1.\n")
     shown = cli("review", "show", item)
     assert "canary" not in shown.out
     assert "Its text was removed on" in shown.out
@@ -88,7 +88,7 @@ def test_ticket_is_erased_by_its_own_id(cli, item):
     ran = cli("review", "erase", "t1", "--as", "ann")
     assert (ran.code, ran.out) == (
         0,
-        "The texts of 1 items are gone; 0 of them waited and are cancelled.\n",
+        "Items whose texts are gone: 1; of these waited and are cancelled: 0.\n",
     )
     assert "canary" not in cli("review", "export", "--events").out
     nothing = cli("review", "erase", "\x1bt9", "--json")

@@ -97,6 +97,8 @@ def test_verdict_that_contradicts_itself_is_a_usage_error(cli, items, arguments)
 def test_what_is_judged_blind_shows_nothing_and_cannot_be_agreed_with(cli, disputed):
     """Neither in the table, nor as JSON, nor in the history, until it is settled."""
     shown, line = said(cli, "show", disputed), cli("review", "show", disputed, "--json").lines[0]
+    assert "Judged blind" in shown
+    assert "machine  " not in shown  # no column for what nobody may see
     assert "→" not in shown
     assert "ann:" not in shown
     assert (line["decision"], line["verdicts"], line["slots"]) == (None, [], [])
@@ -141,6 +143,9 @@ def test_item_is_noted_assigned_due_cancelled_and_reopened(cli, items):
     history = said(cli, "history", item)
     assert "\u202e" not in history
     assert "spam" in history
+    (due,) = [line for line in history.splitlines() if "due_at=" in line]
+    assert "due_at=2030-01-02 02:04" in due  # and not as it is stored
+    assert "1970" not in history
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def export(
     if as_json:
         print_json({"path": str(output), **said})
     elif output is not None:
-        counts = ", ".join(f"{num} {name}" for name, num in said.items())
+        counts = ", ".join(f"{num} {name.replace('_', ' ')}" for name, num in said.items())
         stderr().print(harmless(f"{output}: {counts}"))
 
 

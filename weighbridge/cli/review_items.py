@@ -38,9 +38,12 @@ def show_item(item: Item, *, as_json: bool) -> None:
     ]
     if item.erased_at is not None:
         parts.append(Text(f"Its text was removed on {_day(item.erased_at)}.", style="dim"))
-    evidence = {} if item.is_blind else item.decision
-    parts += [_question(_as_shown(question, item), evidence) for question in item.questions]
-    parts += [_said(verdict) for verdict in (() if item.is_blind else item.verdicts)]
+    if item.is_blind:
+        parts.append(Text("Judged blind: what the machine and others said is hidden.", "dim"))
+        parts += [_question(replace(question, machine=None), None) for question in item.questions]
+    else:
+        parts += [_question(question, item.decision) for question in item.questions]
+        parts += [_said(verdict) for verdict in item.verdicts]
     if item.resolved_kind is not None:
         answer = item.resolution or {}
         said = ", ".join(f"{name}={label(value)}" for name, value in answer.items())
@@ -94,7 +97,7 @@ def show_history(events: Iterable[Event], *, as_json: bool) -> None:
         return
     table = plain_table("at (UTC)", "who", "what", "more")
     for event in events:
-        more = ", ".join(f"{name}={label(value)}" for name, value in event.detail.items())
+        more = ", ".join(f"{name}={label(value)}" for name, value in event.told.items())
         at = f"{event.at:%Y-%m-%d %H:%M:%S}"
         table.add_row(at, harmless(event.actor, limit=24), event.kind, Text(harmless(more)))
     stdout().print(table)
@@ -132,30 +135,26 @@ def _apart(ticket: Mapping[str, Any]) -> list[Text]:
     ]
 
 
-def _as_shown(question: Question, item: Item) -> Question:
-    """Without what the machine said, where that must sway nobody."""
-    return replace(question, machine=None) if item.is_blind else question
-
-
-def _question(question: Question, decision: Mapping[str, Any]) -> Table:
-    """The options of one field with what the machine thought of each."""
-    evidence = (decision.get("fields") or {}).get(question.field) or {}
+def _question(question: Question, decision: Mapping[str, Any] | None) -> Table:
+    """The options of one field; with a decision also what the machine thought of each."""
+    evidence = ((decision or {}).get("fields") or {}).get(question.field) or {}
     probabilities = evidence.get("options") or {}
-    table = Table(title=Text(harmless(question.field)), title_justify="left", pad_edge=False)
-    for title in ("option", "machine", "means"):
-        table.add_column(title)
+    titles = ("option", "means") if decision is None else ("option", "machine", "means")
+    table = plain_table(*titles)
+    table.title, table.title_justify = Text(harmless(question.field)), "left"
     for option in question.options:
         name = label(option)
         share = probabilities.get(name)
         is_machine = option == question.machine and type(option) is type(question.machine)
-        table.add_row(
-            Text(("→ " if is_machine and decision else "  ") + harmless(name)),
-            "" if share is None else f"{share:.2f}",
-            Text(harmless(question.descriptions.get(name, ""))),
-        )
+        cells: dict[str, Text | str] = {
+            "option": Text(("→ " if is_machine and decision else "  ") + harmless(name)),
+            "machine": "" if share is None else f"{share:.2f}",
+            "means": Text(harmless(question.descriptions.get(name, ""))),
+        }
+        table.add_row(*(cells[title] for title in titles))
     if not question.options:
         free = "" if question.machine is None else harmless(label(question.machine), limit=200)
-        table.add_row(Text(f"→ {free}" if free else "  (any value)"), "", "")
+        table.add_row(Text(f"→ {free}" if free else "  (any value)"))
     return table
 
 

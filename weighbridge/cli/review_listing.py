@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from weighbridge.cli.measures import print_metrics
 from weighbridge.cli.options import ConfigOption, JsonOption
@@ -88,23 +87,20 @@ def stats(as_json: JsonOption = False, config: ConfigOption = None) -> None:
     with opened(config) as queue:
         numbers = queue.stats()
     metrics = measured(load_settings(config))
-    rows: dict[str, Json] = {
-        "waiting": numbers.num_waiting,
-        "leased": numbers.num_leased,
-        **{f"items {state}": count for state, count in numbers.num_by_state.items()},
-        "verdicts": numbers.num_verdicts,
-        "agreement": numbers.agreement,
-        "oldest_waiting_s": numbers.oldest_waiting_s,
-        **{f"reason {reason}": count for reason, count in numbers.num_by_reason.items()},
-    }
+    states: dict[str, Json] = {state.value: num for state, num in numbers.num_by_state.items()}
     if as_json:
-        print_json({**rows, "metrics": plain(metrics)})
+        counts = {
+            "waiting": numbers.num_waiting,
+            "leased": numbers.num_leased,
+            **{f"items {state}": num for state, num in states.items()},
+            "verdicts": numbers.num_verdicts,
+            "agreement": numbers.agreement,
+            "oldest_waiting_s": numbers.oldest_waiting_s,
+            **{f"reason {reason}": num for reason, num in numbers.num_by_reason.items()},
+        }
+        print_json({**counts, "metrics": plain(metrics)})
         return
-    table = Table(show_header=False, pad_edge=False)
-    for name, value in rows.items():
-        table.add_row(
-            name,
-            "" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value),
-        )
-    stdout().print(table)
+    counts = {**states, "being judged": numbers.num_leased, "verdicts": numbers.num_verdicts}
+    told = ", ".join(f"{num} {name.replace('_', ' ')}" for name, num in counts.items())
+    stdout().print(f"items: {told}", soft_wrap=True)
     print_metrics(stdout(), metrics)

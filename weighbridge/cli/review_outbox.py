@@ -32,7 +32,7 @@ def deliver(
     as_json: JsonOption = False,
     config: ConfigOption = None,
 ) -> None:
-    """Tell the webhooks of [[review.webhook]] what happens, until stopped; several may run."""
+    """Tell the configured webhooks what happens, until stopped; several may run."""
     from weighbridge.review.telling.delivery import Delivered, Deliverer
     from weighbridge.review.telling.outbox import Outbox
 

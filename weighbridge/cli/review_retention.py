@@ -49,7 +49,7 @@ def purge(
     if as_json:
         print_json({"items": removed.num_items, "items_kept": removed.num_kept})
         return
-    stdout().print(f"The texts of {removed.num_items} items are gone.")
+    stdout().print(f"Items whose texts are gone: {removed.num_items}.")
     if removed.num_kept:
         stderr().print(
             f"{removed.num_kept} items as old as that wait for a person still, and keep theirs."
@@ -75,8 +75,8 @@ def erase(
         print_json({"items": removed.num_items, "items_cancelled": removed.num_cancelled})
     elif removed.num_items:
         stdout().print(
-            f"The texts of {removed.num_items} items are gone; "
-            f"{removed.num_cancelled} of them waited and are cancelled."
+            f"Items whose texts are gone: {removed.num_items};"
+            f" of these waited and are cancelled: {removed.num_cancelled}."
         )
     if not removed.num_items:
         stderr().print(harmless(f"the queue has no item about a ticket {ticket_id!r}"))

@@ -12,7 +12,8 @@ from weighbridge.cli.options import ConfigOption, JsonOption
 from weighbridge.cli.output import EXIT_FAILED, print_json, stderr, stdout, usage
 from weighbridge.config import build_router, build_task, open_database
 from weighbridge.errors import WeighbridgeError
-from weighbridge.settings import RemoteSettings, Settings, load_settings
+from weighbridge.setting_sections import RemoteSettings
+from weighbridge.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from weighbridge.review.proving.reweighing import Reweighing
@@ -45,7 +46,11 @@ def reweigh(
     elif not num_audits:
         stderr().print("No audit is judged yet.")
     else:
-        stdout().print(f"{audits.num_kept} of {num_audits} judged audits count anew.")
+        counted = num_audits - audits.num_kept
+        stdout().print(
+            f"Of {num_audits} judged audits {audits.num_kept} count anew;"
+            f" {counted} counted already for what is configured, or were not answered now."
+        )
 
 
 def _weigh(settings: Settings, audits: Reweighing, *, yes: bool) -> int:

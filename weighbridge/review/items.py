@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Literal
+from typing import Final, Literal
 
 from weighbridge.decision import Json, Question, ReviewId
 
 Said = Literal["answer", "unsure", "unclassifiable"]
 Kind = Literal["correct", "corrected", "unsure", "unclassifiable", "undo"]
+
+_TIMES: Final = frozenset({"lease_until", "due_at", "not_before"})  # of an event's detail
 
 
 class State(StrEnum):
@@ -211,3 +213,15 @@ class Event:
     actor: str
     kind: str
     detail: Mapping[str, Json] = field(repr=False)
+
+    @property
+    def told(self) -> dict[str, Json]:
+        """The detail for people: times, stored as microseconds, in words, and nothing empty."""
+        found: dict[str, Json] = {}
+        for name, value in self.detail.items():
+            if name in _TIMES and isinstance(value, int):
+                time = datetime.fromtimestamp(value // 1_000_000, UTC)
+                found |= {name: f"{time:%Y-%m-%d %H:%M} UTC"} if value else {}  # 0: at any time
+            elif value not in (None, ""):
+                found[name] = value
+        return found

@@ -159,13 +159,13 @@ def _event_view(event: Event) -> dict[str, Any]:
         "at": event.at.isoformat(),
         "by": event.actor,
         "kind": event.kind,
-        "detail": {name: value for name, value in event.detail.items() if _is_telling(name, value)},
+        "detail": {name: value for name, value in event.told.items() if _is_telling(name)},
     }
 
 
-def _is_telling(name: str, value: Json) -> bool:
-    # Times of leases are numbers that tell nobody anything, and tokens are nobody's business.
-    return value not in (None, "") and "until" not in name and "token" not in name
+def _is_telling(name: str) -> bool:
+    # When a lease ends is history as soon as it is prolonged, and tokens are nobody's business.
+    return "until" not in name and "token" not in name
 
 
 def _holders(item: Item) -> list[str]:
