@@ -10,7 +10,8 @@ import pytest
 from weighbridge.config import build_router, build_task
 from weighbridge.errors import ConfigError
 from weighbridge.provider_config import read_key
-from weighbridge.settings import RemoteSettings, find_file, load_settings
+from weighbridge.setting_sections import RemoteSettings
+from weighbridge.settings import find_file, load_settings
 
 ENDPOINT = {"name": "a", "kind": "openai", "base_url": "https://a.test/v1", "model": "m"}
 

@@ -17,7 +17,8 @@ import platformdirs
 from weighbridge.errors import ConfigError, KeyMissing, TaskInvalid
 from weighbridge.provider_config import build_provider
 from weighbridge.schemas.task import Task
-from weighbridge.settings import Labels, RemoteSettings, Settings
+from weighbridge.setting_sections import Labels, RemoteSettings
+from weighbridge.settings import Settings
 from weighbridge.webhook_config import build_subscriptions
 
 if TYPE_CHECKING:

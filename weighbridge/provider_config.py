@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pydantic import SecretStr
 
 from weighbridge.errors import ConfigError, KeyMissing
-from weighbridge.settings import LocalSettings, RemoteSettings
+from weighbridge.setting_sections import LocalSettings, RemoteSettings
 
 if TYPE_CHECKING:
     from weighbridge.capability import Ledger

@@ -6,7 +6,8 @@ import os
 from typing import TYPE_CHECKING
 
 from weighbridge.errors import ConfigError, KeyMissing
-from weighbridge.settings import Settings, WebhookSettings
+from weighbridge.setting_sections import WebhookSettings
+from weighbridge.settings import Settings
 
 if TYPE_CHECKING:
     from weighbridge.review.telling.subscriptions import Subscription

@@ -23,7 +23,7 @@ from weighbridge.providers.probing import probe
 from weighbridge.providers.profiles import Profile
 from weighbridge.providers.protocol import Failure, HttpRequest, HttpResponse
 from weighbridge.providers.transport import send
-from weighbridge.settings import LocalSettings, RemoteSettings
+from weighbridge.setting_sections import LocalSettings, RemoteSettings
 
 NUM_STEPS = len(STEPS)
 

@@ -21,7 +21,8 @@ from weighbridge.local_engine.guides.regex_text import check_pattern
 from weighbridge.local_engine.picture.whole_file import check_writable
 from weighbridge.schemas.strict_json import loads
 from weighbridge.schemas.ticket import Ticket
-from weighbridge.settings import LocalSettings, Settings, load_settings
+from weighbridge.setting_sections import LocalSettings
+from weighbridge.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from weighbridge.local_engine.decoding.sampling import Sampling

@@ -12,7 +12,8 @@ import typer
 
 from weighbridge.cli.output import harmless, stderr, usage
 from weighbridge.errors import WeighbridgeError
-from weighbridge.settings import FILE_NAME, LocalSettings
+from weighbridge.setting_sections import LocalSettings
+from weighbridge.settings import FILE_NAME
 
 _PROBE_S = 0.5
 

@@ -25,7 +25,8 @@ from weighbridge.cli.teaching import Lesson, teach
 from weighbridge.config import build_task, open_learned
 from weighbridge.decision import Json, label
 from weighbridge.errors import EngineError
-from weighbridge.settings import LocalSettings, Settings, load_settings
+from weighbridge.setting_sections import LocalSettings
+from weighbridge.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from weighbridge.local_engine.engine import Engine
@@ -113,7 +114,10 @@ def _renames(pairs: Iterable[str], fields: Iterable[JudgedField]) -> dict[str, s
             usage(f"{harmless(pair)!r} is not OLD=NEW")
         if new not in options:
             near = difflib.get_close_matches(new, options, 1, cutoff=0)
-            usage(f"no option {harmless(new)!r}; the nearest is {near[0]!r}")
+            usage(
+                f"--rename OLD=NEW: the task has no option {harmless(new)!r};"
+                f" the nearest is {near[0]!r}"
+            )
         if renamed.setdefault(old, new) != new:
             usage(f"{harmless(old)!r} cannot be two labels")
     return renamed
@@ -231,9 +235,11 @@ def _show_lesson(name: str, lesson: Lesson, number: int | None) -> None:
         console.print(f"  left out: {count} ({why})")
     if gathered.unknown:
         names = ", ".join(f"{text} ({count})" for text, count in gathered.unknown.items())
-        console.print(harmless(f"  no option of the task, renamed? --rename OLD=NEW: {names}"))
+        renamed = f"  no option of the task, renamed? --rename OLD=NEW: {names}"
+        console.print(harmless(renamed), soft_wrap=True)
     if few:
-        console.print(harmless(f"  no verdict yet, judged by name alone: {', '.join(few)}"))
+        unjudged = f"  no verdict yet, judged by name alone: {', '.join(few)}"
+        console.print(harmless(unjudged), soft_wrap=True)
     if isinstance(lesson.outcome, NotLearnable):
         console.print(harmless(f"  {lesson.outcome}"))
         return

@@ -27,7 +27,8 @@ from weighbridge.cli.output import (
 )
 from weighbridge.decision import Json
 from weighbridge.errors import WeighbridgeError
-from weighbridge.settings import LocalSettings, RemoteSettings, Settings, load_settings
+from weighbridge.setting_sections import LocalSettings, RemoteSettings
+from weighbridge.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from weighbridge.cli.endpoints import ProbeResult
