@@ -116,6 +116,10 @@ async def test_second_address_is_asked_where_the_first_takes_no_connection():
         "fe80::1",
         "64:ff9b::a9fe:a9fe",
         "2002:a9fe:a9fe::1",
+        "64:ff9b:1::a9fe:a9fe",
+        "::ffff:0:169.254.169.254",
+        "::169.254.169.254",
+        "168.63.129.16",
     ],
 )
 def test_addresses_that_hand_out_credentials_are_refused_whatever_is_allowed(address):
@@ -136,6 +140,11 @@ def test_addresses_that_hand_out_credentials_are_refused_whatever_is_allowed(add
         "fd12::1",
         "::ffff:10.0.0.1",
         "64:ff9b::a00:1",
+        "64:ff9b:1::a00:1",
+        "::ffff:0:10.0.0.1",
+        "::127.0.0.1",
+        "fec0::1",
+        "5f00::1",
         "224.0.0.1",
         "255.255.255.255",
     ],

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 from contextlib import closing
 from datetime import timedelta
@@ -92,6 +93,14 @@ def test_token_is_shown_once_works_and_ends(world, root):
     root.post("/admin/tokens/revoke", {"id": token.id})
     assert program.get("/index.json").status_code == 401
     assert root.post("/admin/tokens/revoke", {"id": token.id}).status_code == 422
+
+
+@pytest.mark.parametrize("credential_id", ["\0", "\ud800", "nothing"])
+def test_token_that_is_none_cannot_be_ended(world, root, credential_id):
+    """Whatever a program sends for one."""
+    content, headers = json.dumps({"id": credential_id}), {"content-type": "application/json"}
+    answer = root.send("POST", "/admin/tokens/revoke.json", content=content, headers=headers)
+    assert answer.status_code == 422
 
 
 @pytest.mark.parametrize("days", ["0", "-1", "", "nan", "inf", "1e9", "x"])

@@ -31,7 +31,7 @@ outbox_table = Table(
     "outbox",
     metadata,
     Column("id", Counter, primary_key=True),
-    Column("event_id", Text, nullable=False),
+    Column("event_id", CleanText, nullable=False),
     Column("target", CleanText, nullable=False),  # name of the webhook
     Column("kind", Text, nullable=False),
     Column("item_id", CleanText, ForeignKey("item.id"), nullable=False),

@@ -39,7 +39,7 @@ person_table = Table(
 credential_table = Table(
     "credential",
     metadata,
-    Column("hash", Text, primary_key=True),
+    Column("hash", CleanText, primary_key=True),
     Column("kind", Text, nullable=False),
     Column("person", CleanText, ForeignKey("person.name"), nullable=False),
     # At most this role, whatever the person's own is.
