@@ -115,7 +115,7 @@ def test_disagreement_is_settled_by_whoever_asks_to_adjudicate(cli, disputed):
     assert "adjudicator" in said(cli, "answer", disputed, "category=bug", "--as", "eve", code=1)
     taken = cli("review", "next", "--adjudicate", "--as", "eve", "--json").lines[0]
     assert taken["id"] == disputed
-    assert said(cli, "answer", disputed, "category=bug", "--as", "eve").endswith("corrected\n")
+    assert said(cli, "answer", disputed, "category=bug", "--as", "eve").endswith("answered\n")
     line = cli("review", "show", disputed, "--json").lines[0]
     assert (line["state"], line["resolution"]) == ("done", {"category": "bug"})
     assert "Settled: category=bug" in said(cli, "show", disputed)

@@ -130,7 +130,7 @@ def _kept(look: Look) -> Kept | None:
 def _show(look: Look, settings: Settings) -> None:
     console = stdout()
     console.print(Text(words(look.key), style="bold"))
-    console.print(harmless("  " + "; ".join(_circumstances(look))))
+    console.print(harmless("  " + "; ".join(_circumstances(look))), soft_wrap=True)
     if look.tested:
         console.print(Padding.indent(_tested(look), 2))
     elif look.steps and look.result is None:

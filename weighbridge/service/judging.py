@@ -120,7 +120,7 @@ def answer(request: Request, item_id: str, form: FormBody) -> Response:
             request,
             item_id,
             draft=form,
-            problem=f"{error}. {error.hint if isinstance(error, VerdictInvalid) else ''}",
+            problem=f"{error}. {error.hint}" if isinstance(error, VerdictInvalid) else f"{error}.",
             status_code=409 if isinstance(error, LeaseLost) else 422,
         )
     except QueueUnavailable:
