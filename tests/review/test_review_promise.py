@@ -123,6 +123,31 @@ def test_settled_audit_is_confirmed_or_wrong_for_good(
     assert label.is_sighted == (first != then)
 
 
+@pytest.mark.parametrize("is_reopened", [True, False])
+def test_audit_that_was_cancelled_is_no_label_for_anybody(own_queue, own_guarantees, is_reopened):
+    """What is cancelled is shown as well, so that reopening it makes nobody blind again."""
+    item_id = audit(own_queue, "a")
+    own_queue.cancel(item_id, by="ann", reason="")
+    if is_reopened:
+        own_queue.reopen(item_id, by="ann", reason="")
+        answer(own_queue, item_id)
+    (label,) = own_guarantees.sample(KEY).audits
+    assert (label.is_correct, label.is_sighted) == (False, is_reopened)
+
+
+def test_history_of_a_blind_item_does_not_tell_whether_the_machine_was_right(own_database):
+    """Whoever could read it there could take a verdict back until it is the machine's."""
+    queue = ReviewQueue(own_database, audits_needed=2)
+    item_id = audit(queue, "a")
+    for said in ("bug", "billing"):
+        answer(queue, item_id, said)
+        queue.undo(item_id, reviewer="ann")
+    told = [
+        event.detail for event in queue.history(item_id) if event.kind in ("answered", "undone")
+    ]
+    assert told == [{"kind": "answer"}] * 4
+
+
 # --- alarms ----------------------------------------------------------------------------------
 
 

@@ -132,7 +132,10 @@ def _verdicts(item: Item, viewer: str, *, is_adjudicating: bool) -> Iterable[dic
             name = names[verdict.id]
         elif item.is_blind and verdict.reviewer != viewer:
             continue
-        yield _verdict_view(verdict, name, was_undone=verdict.id in taken_back)
+        shown = _verdict_view(verdict, name, was_undone=verdict.id in taken_back)
+        if item.is_blind and verdict.kind in ("correct", "corrected"):
+            shown["kind"] = "answer"  # else whoever takes it back could try until it is right
+        yield shown
 
 
 def _verdict_view(verdict: Verdict, name: str, *, was_undone: bool) -> dict[str, Any]:

@@ -230,11 +230,6 @@ def _audit_items(now: int) -> Select[*tuple[Any, ...]]:
         (is_held, None),
         else_=_newest_event("claimed"),
     )
-    num_settled = (
-        select(func.count())
-        .where(event_table.c.item_id == item.id, event_table.c.kind == "settled")
-        .scalar_subquery()
-    )
     return select(
         item.id,
         item.task,
@@ -243,8 +238,15 @@ def _audit_items(now: int) -> Select[*tuple[Any, ...]]:
         item.resolution_json,
         item.resolved_kind,
         was_shown.label("was_shown"),
-        num_settled.label("num_settled"),
+        _num_events("settled").label("num_settled"),
+        _num_events("cancelled", "superseded").label("num_withdrawn"),
     ).where(AUDITED)
+
+
+def _num_events(*kinds: str) -> ScalarSelect[int]:
+    event = event_table.c
+    some = select(func.count()).where(event.item_id == item_table.c.id, event.kind.in_(kinds))
+    return some.scalar_subquery()
 
 
 def _newest_event(kind: str) -> ScalarSelect[int]:
@@ -270,9 +272,11 @@ def _changed_verdicts(
 def _audit(item: Row[Any], weighing: Row[Any], said: Iterable[Mapping[str, Json]]) -> Audit:
     answers = item.resolution_json if item.resolved_kind == "answer" else {}
     person = _said_of(weighing.field, answers)
-    # What is settled is blind no longer: whoever takes it back and says otherwise may have looked.
+    # What is settled or cancelled is blind no longer. Whoever then says otherwise, or says the
+    # first word only then, may have looked.
     is_changed = any(_said_of(weighing.field, values) != person for values in said)
-    is_sighted = bool(item.was_shown) or is_changed
+    is_late = item.state == State.DONE and item.num_withdrawn > 0
+    is_sighted = bool(item.was_shown) or is_changed or is_late
     return Audit(
         task=item.task,
         position=item.position,

@@ -70,7 +70,7 @@ def answer(
         .where(_slot.id == slot.id)
         .values(state=SlotState.DONE, lease_token=None, lease_until=None, opened_at=None)
     )
-    record(connection, item.id, now, reviewer, "answered", {"kind": kind})
+    record(connection, item.id, now, reviewer, "answered", {"kind": _told(seen, kind)})
     _settle(connection, item, slot, reviewer, now)
     return read(connection, item.id)
 
@@ -153,7 +153,8 @@ def undo(
     else:
         close_slots(connection, item.id, item.round, SlotKind.ADJUDICATE)
         _change(connection, item, state=State.OPEN)
-    record(connection, item.id, term.now, reviewer, "undone", {"kind": last.kind})
+    told = _told(item_from(item, (), ()), last.kind)
+    record(connection, item.id, term.now, reviewer, "undone", {"kind": told})
     return read(connection, item.id, leased=slot)
 
 
@@ -195,6 +196,11 @@ def _judged(item: Item, given: Answer) -> tuple[Kind, dict[str, Json]]:
         return given.said, {}
     values = dict(given.values)
     return judge(item.id, item.questions, values), values
+
+
+def _told(item: Item, kind: str) -> str:
+    """What the history tells of a verdict: of a blind one not whether it is the machine's."""
+    return "answer" if item.is_blind and kind in ("correct", "corrected") else kind
 
 
 def _settle(
