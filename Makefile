@@ -1,7 +1,7 @@
 # make demo       triage the example tickets on this machine, offline once the models are here
 # make test       lint, types and tests
 # make test-slow  the long tests: whole ticket sets, reference implementations
-# make bench      accuracy, latency, schemas, injections, router, queue, the engine beside peers
+# make bench      accuracy, learning, latency, schemas, router, queue, the engine beside peers
 #
 # TORCH_INDEX_URL names another package index for torch. On Linux the default index has a CUDA build
 # of several gigabytes; the CPU build is enough:
@@ -55,6 +55,8 @@ bench: $(VENV)/dev
 	$(BIN)/weighbridge model pull
 	$(BIN)/python -m bench.engine --shared $(SHARED)
 	$(foreach draw,$(DRAWS),$(BIN)/python -m bench.accuracy $(draw) --shots 0 &&) true
+	$(foreach draw,$(DRAWS),$(BIN)/python -m bench.learning_curve $(draw) &&) true
+	$(if $(DRAWS),$(BIN)/python -m bench.story $(firstword $(DRAWS)))
 	$(BIN)/python -m bench.triage
 	$(BIN)/python -m bench.latency
 	$(BIN)/python -m bench.injection
