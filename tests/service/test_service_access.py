@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from page_world import URL, Browser, World
 
@@ -262,6 +264,44 @@ def test_other_kinds_of_bodies_are_refused_rather_than_taken_for_empty_forms(wor
     answer = browser.send("POST", "/items/x/note", content=b"text=a", headers=headers)
     assert answer.status_code == 415
     assert "JSON" in answer.text
+
+
+def test_body_that_breaks_off_is_no_failure_of_ours(world):
+    """A closed tab must not fill the log with traces, nor store half of what was sent."""
+    ada = world.browser("ada")
+    world.add("a")
+    item_id, _ = world.take(ada)
+    session = ada.cookies["weighbridge_session"]
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": f"/items/{item_id}/note",
+        "query_string": b"",
+        "scheme": "http",
+        "headers": [
+            (b"host", b"localhost"),
+            (b"sec-fetch-site", b"same-origin"),
+            (b"content-type", b"application/x-www-form-urlencoded"),
+            (b"cookie", f"weighbridge_session={session}".encode()),
+        ],
+    }
+    received = iter(
+        [
+            {"type": "http.request", "body": b"text=half", "more_body": True},
+            {"type": "http.disconnect"},
+        ]
+    )
+    sent = []
+
+    async def receive():
+        return next(received)
+
+    async def send(message):
+        sent.append(message)
+
+    asyncio.run(world.app(scope, receive, send))
+    assert sent[0]["status"] == 400
+    assert "noted" not in [event.kind for event in world.queue.history(item_id)]
 
 
 def test_length_of_thousands_of_digits_is_too_long(world):

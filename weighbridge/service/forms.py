@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 
 from fastapi import Depends
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from weighbridge.decision import Json, Question
 
@@ -77,10 +77,13 @@ async def read_form(request: Request) -> Form:
     """What the body holds, as a dependency of endpoints.
 
     Raises:
-        HTTPException: 400 for what is no form and no JSON object, or has too many fields; 415 for
-            what says that it is something else.
+        HTTPException: 400 for what is no form and no JSON object, has too many fields, or broke
+            off; 415 for what says that it is something else.
     """
-    body = await request.body()
+    try:
+        body = await request.body()
+    except ClientDisconnect:  # nobody is there any more to read an answer; it is no failure of ours
+        raise HTTPException(400) from None
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if body and kind not in (_FORM, _JSON):
         # Read as one of the two it would be a form without fields: an answer that says nothing.
