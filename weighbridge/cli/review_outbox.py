@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import closing
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Table
 
 from weighbridge.cli.options import ConfigOption, JsonOption
 from weighbridge.cli.output import (
@@ -19,8 +21,12 @@ from weighbridge.cli.output import (
     usage,
 )
 from weighbridge.config import open_database
+from weighbridge.decision import Json
 from weighbridge.settings import load_settings
 from weighbridge.webhook_config import build_webhooks
+
+if TYPE_CHECKING:
+    from weighbridge.review.telling.outbox import OutboxEvent
 
 
 def deliver(
@@ -96,20 +102,34 @@ def outbox(
         events, backlog = box.events(target=target, limit=limit), box.backlog()
     if as_json:
         for event in events:
-            print_json(
-                {
-                    "event_id": event.event_id,
-                    "webhook": event.target,
-                    "kind": event.kind.value,
-                    "item_id": event.item_id,
-                    "created_at": event.created_at.isoformat(),
-                    "attempts": event.attempts,
-                    "next_at": event.next_at.isoformat(),
-                    "is_parked": event.parked_at is not None,
-                    "last_error": event.last_error,
-                }
-            )
+            print_json(_plain(event))
         return
+    stdout().print(_table(events) if events else "Nothing is left to tell.")
+    for name, part in backlog.items():
+        unknown = "" if name in configured else "; no webhook of that name is configured any more"
+        stderr().print(
+            harmless(
+                f"{name}: {part.num_pending} to tell, {part.num_parked} given up,"
+                f" {part.num_done} told{unknown}"
+            )
+        )
+
+
+def _plain(event: OutboxEvent) -> dict[str, Json]:
+    return {
+        "event_id": event.event_id,
+        "webhook": event.target,
+        "kind": event.kind.value,
+        "item_id": event.item_id,
+        "created_at": event.created_at.isoformat(),
+        "attempts": event.attempts,
+        "next_at": event.next_at.isoformat(),
+        "is_parked": event.parked_at is not None,
+        "last_error": event.last_error,
+    }
+
+
+def _table(events: Sequence[OutboxEvent]) -> Table:
     table = plain_table("event", "webhook", "what", "item", "attempts", "last error")
     for event in events:
         given_up = " (given up)" if event.parked_at is not None else ""
@@ -121,12 +141,4 @@ def outbox(
             str(event.attempts),
             harmless(event.last_error) + given_up,
         )
-    stdout().print(table if events else "Nothing is left to tell.")
-    for name, part in backlog.items():
-        unknown = "" if name in configured else "; no webhook of that name is configured any more"
-        stderr().print(
-            harmless(
-                f"{name}: {part.num_pending} to tell, {part.num_parked} given up,"
-                f" {part.num_done} told{unknown}"
-            )
-        )
+    return table

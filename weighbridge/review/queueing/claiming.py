@@ -93,16 +93,7 @@ def claim_item(
         is_adjudication = slot.kind == SlotKind.ADJUDICATE
         # In a team of one, whoever was unsure comes back to it by name.
         if may_adjudicate if is_adjudication else not has_judged:
-            taken = connection.execute(
-                statements.claim_slot(),
-                {
-                    "slot_id": slot.id,
-                    "reviewer": reviewer,
-                    "token": new_token(),
-                    "now": term.now,
-                    "until": term.until,
-                },
-            ).one()
+            taken = lease(connection, slot.id, reviewer, term, new_token)
             _record_claim(connection, taken)
             return taken
     if may_have and has_judged:
@@ -110,6 +101,24 @@ def claim_item(
     if may_have:
         raise LeaseLost(item.id, "it waits for an adjudicator")
     raise refusal(connection, item.id, reviewer)
+
+
+def lease(
+    connection: Connection,
+    slot_id: int,
+    reviewer: str,
+    term: Term,
+    new_token: Callable[[], str],
+) -> Row[Any]:
+    """Lease a slot that is locked and may be had, under a new token."""
+    parameters = {
+        "slot_id": slot_id,
+        "reviewer": reviewer,
+        "token": new_token(),
+        "now": term.now,
+        "until": term.until,
+    }
+    return connection.execute(statements.claim_slot(), parameters).one()
 
 
 def renew(connection: Connection, item_id: str, reviewer: str, token: str, until: int) -> Row[Any]:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, exists, insert, select, update
 from weighbridge.decision import Json
 from weighbridge.errors import ChangeRefused, VerdictInvalid
 from weighbridge.review.items import Item, Kind, Said, SlotKind, SlotState, State
-from weighbridge.review.queueing.claiming import Term, claim_item, held
+from weighbridge.review.queueing.claiming import Term, claim_item, held, lease
 from weighbridge.review.queueing.history import record, record_settled
 from weighbridge.review.queueing.intake import add_slots, close_slots
 from weighbridge.review.queueing.outcomes import Opinion, Outcome, adjudicated, agreed
@@ -110,30 +110,8 @@ def undo(
     if is_replay(connection, item.id, reviewer, idem_key, is_undo=True):
         return read(connection, item.id, leased=_held_by(connection, item, reviewer))
     slots_of(connection, item)
-    last = connection.execute(
-        _standing(item).where(_verdict.reviewer == reviewer).order_by(_verdict.id.desc()).limit(1)
-    ).one_or_none()
-    if last is None:
-        raise ChangeRefused(item.id, "you have no verdict in this round to take back")
-    if item.state == State.CANCELLED:
-        raise ChangeRefused(item.id, "it was cancelled")
-    if item.erased_at is not None:
-        raise ChangeRefused(item.id, "its text was erased, so nobody can judge it anew")
-    if not last.is_adjudication and connection.scalar(
-        _standing(item).where(_verdict.is_adjudication).with_only_columns(_verdict.id)
-    ):
-        raise ChangeRefused(item.id, "an adjudicator has judged since")
-    slot = connection.execute(
-        update(slot_table)
-        .where(_slot.id == last.slot_id)
-        .values(
-            state=SlotState.LEASED,
-            lease_token=new_token(),
-            lease_until=term.until,
-            opened_at=term.now,
-        )
-        .returning(slot_table)
-    ).one()
+    last = _undoable(connection, item, reviewer)
+    slot = lease(connection, last.slot_id, reviewer, term, new_token)
     connection.execute(
         insert(verdict_table).values(
             **_verdict_row(slot, reviewer, term.now),
@@ -189,6 +167,24 @@ def is_replay(
     else:
         return True
     raise VerdictInvalid(item_id, "idem_key", problem, "Give every call a key of its own.")
+
+
+def _undoable(connection: Connection, item: Row[Any], reviewer: str) -> Row[Any]:
+    """The last verdict of `reviewer` in the present round, if it may be taken back."""
+    last = connection.execute(
+        _standing(item).where(_verdict.reviewer == reviewer).order_by(_verdict.id.desc()).limit(1)
+    ).one_or_none()
+    if last is None:
+        raise ChangeRefused(item.id, "you have no verdict in this round to take back")
+    if item.state == State.CANCELLED:
+        raise ChangeRefused(item.id, "it was cancelled")
+    if item.erased_at is not None:
+        raise ChangeRefused(item.id, "its text was erased, so nobody can judge it anew")
+    if not last.is_adjudication and connection.scalar(
+        _standing(item).where(_verdict.is_adjudication).with_only_columns(_verdict.id)
+    ):
+        raise ChangeRefused(item.id, "an adjudicator has judged since")
+    return last
 
 
 def _judged(item: Item, given: Answer) -> tuple[Kind, dict[str, Json]]:

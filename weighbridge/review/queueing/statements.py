@@ -80,7 +80,7 @@ def claim(*, may_adjudicate: bool) -> Update:
 
 @cache
 def claim_slot() -> Update:
-    """Take the slot of that `slot_id`, which the transaction has locked and found free.
+    """Take the slot of that `slot_id`, which the transaction has locked and may give away.
 
     Its other parameters are those of `claim`.
     """
