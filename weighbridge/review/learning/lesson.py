@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -203,6 +203,58 @@ def learn(
     if missing := shortfall(gathered):
         return missing
     places = np.asarray(gathered.places, dtype=np.int64)
+    unseen = _cross_validated(gathered, features, places, model_weight, progress)
+    whole = fit(features, places, model_weight=model_weight)
+    whole = tempered(whole, unseen.logits, places, lifts, np.asarray(lifted, dtype=np.int64))
+    progress(1.0)
+    learned = unseen.logits / whole.temperature
+    by_words = baselines.lexical_hits(gathered.texts, gathered.places, list(gathered.num_by_label))
+    scores = {
+        "majority": _score(unseen.frequencies, places),
+        "lexical": Score(hits=sum(by_words), num=len(by_words)),
+        "tf-idf": Score(hits=float((unseen.tfidf == places).sum()), num=len(places)),
+        "names alone": _score(features.zero_shot, places),
+        "learned": _score(learned, places),
+    }
+    return Learned(
+        head=whole,
+        report=Report(
+            num_by_label=gathered.num_by_label,
+            left_out=gathered.left_out,
+            unknown=gathered.unknown,
+            scores=scores,
+            newer=_newer(gathered, previous, unseen.logits.argmax(1), places),
+            temperature=whole.temperature,
+            model_weight=whole.model_weight,
+            has_distance=whole.cut is not None,
+            is_worth_keeping=_is_worth_keeping(
+                learned, [features.zero_shot, unseen.frequencies], places
+            ),
+        ),
+    )
+
+
+class _Unseen(NamedTuple):
+    """What each method says of every ticket, fitted without it and those of its fold.
+
+    Args:
+        logits: of the head, float64 [N, K].
+        frequencies: log of the labels' counts, float64 [N, K].
+        tfidf: places of the options, int64 [N].
+    """
+
+    logits: Array
+    frequencies: Array
+    tfidf: Indices
+
+
+def _cross_validated(
+    gathered: Gathered,
+    features: Features,
+    places: Indices,
+    model_weight: float,
+    progress: Callable[[float], None],
+) -> _Unseen:
     fold = np.asarray(baselines.folds(gathered.texts, gathered.places))
     logits = np.empty_like(features.zero_shot)
     frequencies = np.empty_like(features.zero_shot)
@@ -221,36 +273,7 @@ def learn(
             [gathered.texts[row] for row in outside],
         )
         progress((number + 1) / (num_folds + 1))
-    whole = fit(features, places, model_weight=model_weight)
-    whole = tempered(whole, logits, places, lifts, np.asarray(lifted, dtype=np.int64))
-    progress(1.0)
-    scores = {
-        "majority": _score(frequencies, places),
-        "names alone": _score(features.zero_shot, places),
-        "learned": _score(logits / whole.temperature, places),
-        "tf-idf": Score(hits=float((tfidf == places).sum()), num=len(places)),
-    }
-    by_words = baselines.lexical_hits(gathered.texts, gathered.places, list(gathered.num_by_label))
-    scores["lexical"] = Score(hits=sum(by_words), num=len(by_words))
-    return Learned(
-        head=whole,
-        report=Report(
-            num_by_label=gathered.num_by_label,
-            left_out=gathered.left_out,
-            unknown=gathered.unknown,
-            scores={
-                name: scores[name]
-                for name in ("majority", "lexical", "tf-idf", "names alone", "learned")
-            },
-            newer=_newer(gathered, previous, logits.argmax(1), places),
-            temperature=whole.temperature,
-            model_weight=whole.model_weight,
-            has_distance=whole.cut is not None,
-            is_worth_keeping=_is_worth_keeping(
-                logits / whole.temperature, [features.zero_shot, frequencies], places
-            ),
-        ),
-    )
+    return _Unseen(logits, frequencies, tfidf)
 
 
 def _newer(
