@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from weighbridge.cli import (
+    review_bulk,
     review_changing,
     review_export,
     review_judging,
@@ -24,7 +25,7 @@ app.command()(review_judging.answer)
 app.command()(review_judging.skip)
 app.command()(review_judging.unskip)
 app.command()(review_judging.undo)
-app.command()(review_judging.bulk)
+app.command()(review_bulk.bulk)
 app.command()(review_changing.note)
 app.command()(review_changing.assign)
 app.command()(review_changing.due)
