@@ -255,7 +255,7 @@ def _show_lesson(name: str, lesson: Lesson, number: int | None) -> None:
     elif number is None:
         console.print("  a dry run: nothing was kept")
     else:
-        console.print(f"  version {number} is in use now; back with --rollback")
+        console.print(f"  version {number} is in use now; another with --rollback N")
 
 
 def _numbers(score: Score) -> tuple[str, str, str]:

@@ -46,11 +46,11 @@ def reweigh(
     elif not num_audits:
         stderr().print("No audit is judged yet.")
     else:
-        counted = num_audits - audits.num_kept
-        stdout().print(
-            f"Of {num_audits} judged audits {audits.num_kept} count anew;"
-            f" {counted} counted already for what is configured, or were not answered now."
-        )
+        stdout().print(f"{audits.num_kept} of {num_audits} judged audits count anew.")
+        if audits.num_kept < num_audits:
+            stderr().print(
+                "The others counted already for what is configured, or nobody answered them now."
+            )
 
 
 def _weigh(settings: Settings, audits: Reweighing, *, yes: bool) -> int:
