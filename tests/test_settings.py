@@ -282,6 +282,19 @@ def test_duration_is_above_zero_and_at_most_an_hour(value: Any) -> None:
     assert problem({"router": {"deadline": value}}).key == "router.deadline"
 
 
+@pytest.mark.parametrize("key", ["certificate_validity", "retention"])
+@pytest.mark.parametrize(("days", "is_fine"), [("36500d", True), ("36501d", False), (1e20, False)])
+def test_long_durations_end_within_what_calendars_know(
+    key: str, days: str | float, is_fine: bool
+) -> None:
+    """Counted from now they become times, and those must be storable."""
+    content = {"review": {key: days}}
+    if is_fine:
+        assert getattr(load_settings(content).review, key) == 36_500 * 86_400
+    else:
+        assert key in str(problem(content))
+
+
 @pytest.mark.parametrize(
     "url",
     [

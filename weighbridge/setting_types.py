@@ -50,7 +50,8 @@ def _base_url(value: str) -> str:
 
 
 Seconds = Annotated[float, BeforeValidator(seconds), Field(gt=0, le=3600)]
-Days = Annotated[float, BeforeValidator(seconds), Field(gt=0)]
+# A hundred years: what is counted from now must stay a time that databases and calendars know.
+Days = Annotated[float, BeforeValidator(seconds), Field(gt=0, le=36_500 * 86_400)]
 Name = Annotated[str, AfterValidator(_name)]
 Variable = Annotated[str, AfterValidator(_variable)]
 BaseUrl = Annotated[str, AfterValidator(_base_url)]

@@ -203,6 +203,7 @@ def test_two_processes_may_open_a_fresh_database_at_once(fresh_urls):
         ("mysql://ann:s3cret@localhost/queue", "only SQLite and PostgreSQL"),
         ("sqlite+aiosqlite:///s3cret/file.db", "no other drivers"),
         ("sqlite:///file.db?key=s3cret", "options"),
+        ("sqlite:///file\0.db", "NUL"),
         ("s3cret", "not a database URL"),
         ("postgresql://ann:s3cret@localhost:port/queue", "not a database URL"),
     ],

@@ -37,7 +37,7 @@ def checked(url: URL, shown: str) -> URL:
         shown: the same without secrets.
 
     Raises:
-        QueueUnavailable: for another driver, options, an old SQLite, a folder.
+        QueueUnavailable: for another driver, options, an old SQLite, a NUL, a folder.
     """
     if url.drivername not in ("sqlite", "sqlite+pysqlite"):
         raise QueueUnavailable(shown, "SQLite has no other drivers: sqlite:///path/to/file.db")
@@ -47,6 +47,8 @@ def checked(url: URL, shown: str) -> URL:
         raise QueueUnavailable(
             shown, f"this Python has SQLite {sqlite3.sqlite_version}, 3.35 or newer is needed"
         )
+    if "\0" in str(url.database):
+        raise QueueUnavailable(shown, "no file can have a NUL in its name")
     if not is_memory(url) and Path(str(url.database)).is_dir():
         raise QueueUnavailable(shown, "this is a folder, not a file")
     return url
