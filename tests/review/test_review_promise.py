@@ -100,6 +100,16 @@ def test_audit_in_somebodys_hands_is_not_left(own_queue, own_guarantees):
     assert [one.is_correct for one in sample.audits] == [True]
 
 
+def test_audit_that_waits_for_the_second_of_two_people_is_not_left(own_database, own_guarantees):
+    """Nobody has put it aside; only the lease that ran out on a person tells of that."""
+    queue = ReviewQueue(own_database, audits_needed=2)
+    item_id = audit(queue, "a")
+    answer(queue, item_id)
+    assert own_guarantees.foresee(KEY, WANTED).num_abandoned == 0
+    queue.claim("ben", item_id=item_id, lease_s=1e-6)
+    assert own_guarantees.foresee(KEY, WANTED).num_abandoned == 1
+
+
 # --- verdicts that change after the answer could be seen -------------------------------------
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Connection, Row, Update, delete, insert, select, update
 
@@ -17,6 +17,8 @@ from weighbridge.review.statistics.certificate import Certificate, Tested
 from weighbridge.review.statistics.joint_risk import JointGuarantee
 from weighbridge.review.statistics.monitor import Proof, Standing, Watch, standing, watch
 from weighbridge.store.guarantee_tables import calibrator_table, certificate_table
+
+_MEMORY_US: Final = 30 * 86_400_000_000  # however short a certificate's life is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +36,9 @@ class Kept:
         alarm_position: of the newest label then; a new certificate needs labels later than that.
         revoked_at: UTC; None unless a person took it back.
         watched_from: positions of the newest labels of the certificates that it took over from,
-            none of them ended by then. It is held against what came after each of them: otherwise
-            whoever certifies each night would begin each night to watch anew, and see nothing.
+            without those older than a month that had ended. It is held against what came after
+            each of them: otherwise whoever certifies each night would begin each night to watch
+            anew, and see nothing.
     """
 
     id: int
@@ -211,7 +214,7 @@ def _taken_over(newest: Row[Any], earlier: list[Row[Any]]) -> tuple[int, ...]:
     return tuple(
         row.to_position
         for row in earlier
-        if row.id > alarmed and row.expires_at > newest.made_at and row.revoked_at is None
+        if row.id > alarmed and max(row.expires_at, row.made_at + _MEMORY_US) > newest.made_at
     )
 
 

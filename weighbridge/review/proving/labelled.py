@@ -29,6 +29,8 @@ from weighbridge.store.guarantee_tables import AUDITED
 from weighbridge.store.queue_tables import event_table, item_table, slot_table, verdict_table
 
 _MAX_VALUES: Final = 10_000  # in one statement; SQLite allows 32,766
+# After these an audit is not merely waiting for the next person who is needed.
+_LEFT: Final = ("skipped", "released", "undone", "reopened", "disputed")
 _ENDED: Final = (State.DONE, State.CANCELLED)
 
 
@@ -219,16 +221,15 @@ def _audit_items(now: int) -> Select[*tuple[Any, ...]]:
         .where(verdict.item_id == item.id)
         .scalar_subquery()
     )
-    is_held = exists().where(
-        slot.item_id == item.id, slot.state == SlotState.LEASED, slot.lease_until > now
-    )
+    leased = exists().where(slot.item_id == item.id, slot.state == SlotState.LEASED)
     position = case(
         (item.settled_no.is_not(None), item.settled_no),
         # Not of what the machine itself put aside because the ticket had changed: another item
         # speaks for the ticket then, drawn as well, since the coin goes by the ticket's id.
         (item.state == State.CANCELLED, _newest_event("cancelled")),
-        (is_held, None),
-        else_=_newest_event("claimed"),
+        (leased.where(slot.lease_until > now), None),
+        (leased, _newest_event("claimed")),
+        else_=_newest_event(*_LEFT),
     )
     return select(
         item.id,
@@ -249,10 +250,10 @@ def _num_events(*kinds: str) -> ScalarSelect[int]:
     return some.scalar_subquery()
 
 
-def _newest_event(kind: str) -> ScalarSelect[int]:
+def _newest_event(*kinds: str) -> ScalarSelect[int]:
     event = event_table.c
-    newest = select(func.max(event.id)).where(event.item_id == item_table.c.id, event.kind == kind)
-    return newest.scalar_subquery()
+    of_item = event.item_id == item_table.c.id
+    return select(func.max(event.id)).where(of_item, event.kind.in_(kinds)).scalar_subquery()
 
 
 def _changed_verdicts(
