@@ -14,6 +14,7 @@ from weighbridge.service.pages import Go, Page
 from weighbridge.service.passwords import MIN_CHARACTERS, hash_password
 from weighbridge.service.routes import Routes
 from weighbridge.service.site import site_of, visitor_of
+from weighbridge.service.words import mistake
 from weighbridge.store.roles import Role
 
 routes = Routes()
@@ -39,7 +40,7 @@ def add_person(request: Request, form: FormBody) -> Response:
             password_hash=hash_password(password) if password else None,
         )
     except PersonRefused as error:
-        return _page(request, _words(error))
+        return _page(request, mistake(error))
     return Go("/admin?saved=1", {"name": form.text("name").strip()})
 
 
@@ -64,7 +65,7 @@ def change_person(request: Request, name: str, form: FormBody) -> Response:
             case _:
                 return _page(request, "This is nothing that can be done to a person.")
     except PersonRefused as error:
-        return _page(request, _words(error))
+        return _page(request, mistake(error))
     return Go("/admin?saved=1", {"name": name})
 
 
@@ -83,7 +84,7 @@ def add_token(request: Request, form: FormBody) -> Response:
             label=form.text("label")[:100],
         )
     except PersonRefused as error:
-        return _page(request, _words(error))
+        return _page(request, mistake(error))
     return _page(request, token=secret)
 
 
@@ -160,7 +161,3 @@ def _role(text: str) -> Role:
     except ValueError:
         known = ", ".join(Role)
         raise PersonRefused("role", "there is no such role", f"Roles: {known}.") from None
-
-
-def _words(error: PersonRefused) -> str:
-    return f"{error}. {error.hint}"

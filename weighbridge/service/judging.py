@@ -9,7 +9,7 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from weighbridge.errors import LeaseLost, QueueUnavailable, VerdictInvalid
+from weighbridge.errors import ChangeRefused, LeaseLost, QueueUnavailable, VerdictInvalid
 from weighbridge.review.items import Item, Said, SlotKind, State
 from weighbridge.review.overviews import BulkResult
 from weighbridge.service.failures import UNAVAILABLE
@@ -18,6 +18,7 @@ from weighbridge.service.item_view import item_view, said
 from weighbridge.service.pages import Go, Page
 from weighbridge.service.routes import Routes
 from weighbridge.service.site import site_of, visitor_of
+from weighbridge.service.words import mistake
 from weighbridge.store.roles import Role
 
 routes = Routes()
@@ -120,7 +121,7 @@ def answer(request: Request, item_id: str, form: FormBody) -> Response:
             request,
             item_id,
             draft=form,
-            problem=f"{error}. {error.hint}" if isinstance(error, VerdictInvalid) else f"{error}.",
+            problem=mistake(error) if isinstance(error, VerdictInvalid) else f"{error}.",
             status_code=409 if isinstance(error, LeaseLost) else 422,
         )
     except QueueUnavailable:
@@ -138,9 +139,18 @@ def undo(request: Request, item_id: str, form: FormBody) -> Response:
     """Take one's own verdict back; the item is on the page again, held as before."""
     site, visitor = site_of(request), visitor_of(request)
     key = form.text("idem_key")
-    item = site.queue.undo(
-        item_id, reviewer=visitor.name, idem_key=f"{visitor.name}:{key}" if key else None
-    )
+    try:
+        item = site.queue.undo(
+            item_id, reviewer=visitor.name, idem_key=f"{visitor.name}:{key}" if key else None
+        )
+    except ChangeRefused:
+        # A double click: the first one took the verdict back, and the item is theirs by now.
+        held = next(
+            (one for one in site.queue.mine(visitor.name).leased if one.id == item_id), None
+        )
+        if held is None or any(verdict.reviewer == visitor.name for verdict in held.standing):
+            raise
+        item = held
     return Go(f"/items/{item_id}?undone=1", _lease_view(request, item))
 
 

@@ -22,6 +22,7 @@ from weighbridge.service.item_view import item_line, said
 from weighbridge.service.pages import Go, Page
 from weighbridge.service.routes import Routes
 from weighbridge.service.site import site_of, visitor_of
+from weighbridge.service.words import mistake
 from weighbridge.store.roles import Role
 
 routes = Routes()
@@ -118,7 +119,7 @@ def answer_bulk(request: Request, form: FormBody) -> Response:
     try:
         judge(items[0].id, items[0].questions, values)
     except VerdictInvalid as error:
-        return _bulk_page(request, form, f"{error}. {error.hint}")
+        return _bulk_page(request, form, mistake(error))
     key = form.text("idem_key") or secrets.token_urlsafe()
     results = site.queue.answer_many(
         [item.id for item in items],

@@ -14,6 +14,7 @@ from weighbridge.review.statistics.selective import RiskCoverage, reviews_per_da
 from weighbridge.service.pages import Page
 from weighbridge.service.routes import Routes
 from weighbridge.service.site import site_of
+from weighbridge.service.words import mistake
 
 if TYPE_CHECKING:
     from weighbridge.review.proving.metrics import KeyMetrics, Metrics
@@ -60,7 +61,7 @@ def _measured(request: Request) -> tuple[Metrics | None, str]:
     try:
         return measure(), ""
     except ExtraMissing as error:
-        return None, f"{error}. {error.hint}"
+        return None, mistake(error)
 
 
 def _table(request: Request, key: KeyMetrics) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from weighbridge.decision import Reason
+from weighbridge.errors import WeighbridgeError
 
 _REASONS: Final[dict[str, tuple[str, str]]] = {
     Reason.LOW_MASS: ("low mass", "Left to itself, the model would have said something else."),
@@ -75,6 +76,16 @@ def evidence(field: Mapping[str, Any]) -> list[str]:
     if support is not None:
         said.append(f"Likeness to any label at all: {percent(support)}.")
     return [*said, *map(str, field.get("notes") or ())]
+
+
+def mistake(error: WeighbridgeError) -> str:
+    """What went wrong, and what to do about it.
+
+    >>> from weighbridge.errors import PersonRefused
+    >>> mistake(PersonRefused("ann", "there is somebody of this name", "Take another."))
+    "'ann': there is somebody of this name. Take another."
+    """
+    return f"{error}. {error.hint}".strip()
 
 
 def percent(share: float | None) -> str:
