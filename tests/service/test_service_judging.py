@@ -38,6 +38,19 @@ def test_claim_answer_undo_and_answer_again(world):
     assert world.item(item_id).resolution == {"category": "billing"}
 
 
+def test_page_says_which_answer_the_next_undo_takes_back(world):
+    """What was just done and what was answered before are two sentences."""
+    ada = world.browser("ada")
+    first, second = world.add("a", "b")
+    for _ in range(2):
+        item_id, form = world.take(ada)
+        ada.post(f"/items/{item_id}/answer", {**form, **BUG})
+    back = ada.post(f"/items/{second}/undo")
+    page = " ".join(ada.get(back.headers["location"]).text.split())
+    assert "The ticket is yours again. Your last answer: <bdi>category: bug</bdi>" in page
+    assert f'action="/items/{first}/undo"' in page
+
+
 def test_looking_claims_nothing(world):
     """No state changes on GET."""
     (item_id,) = world.add("a")
@@ -127,6 +140,18 @@ def test_session_that_ended_says_how_the_answer_is_not_lost(world):
     assert "another tab" in refused.text
     assert world.browser("ada").post(f"/items/{item_id}/answer", {**form, **BILLING}).is_redirect
     assert world.item(item_id).resolution == {"category": "billing"}
+
+
+def test_undo_clicked_twice_takes_one_verdict_back(world):
+    """And leads to the ticket both times; whoever has nothing to take back is told so."""
+    ada, bob = world.browser("ada"), world.browser("bob")
+    world.add("a")
+    item_id, form = world.take(ada)
+    ada.post(f"/items/{item_id}/answer", {**form, **BUG})
+    assert bob.post(f"/items/{item_id}/undo").status_code == 409
+    places = [ada.post(f"/items/{item_id}/undo").headers["location"] for _ in range(2)]
+    assert places == [f"/items/{item_id}?undone=1"] * 2
+    assert [verdict.kind for verdict in world.item(item_id).verdicts] == ["correct", "undo"]
 
 
 def test_unknown_action_is_no_answer(world):
