@@ -85,6 +85,12 @@ def test_missing_labels_are_told_in_words(reason, needed, text):
     assert str(NotYet(what="certifiable", reason=reason, needed=needed)) == text
 
 
+def test_only_promises_ask_for_audits():
+    """How often people agree is estimated from everything that they judged."""
+    agreement = NotYet(what="estimable", reason="too_few_labels", needed=2)
+    assert str(agreement) == "not estimable yet (too few labels): 2 more labels needed"
+
+
 def test_missing_package_is_told_with_its_extra(monkeypatch):
     """The error names what to install by the name it is installed by."""
     monkeypatch.setitem(sys.modules, "sklearn", None)

@@ -158,7 +158,7 @@ def plain(value: Any) -> Any:
     """Metrics, or any part of them, as plain JSON; what is not known yet says what is missing.
 
     >>> plain(NotYet(what="estimable", reason="too_few_labels", needed=1))
-    {'not_yet': 'not estimable yet (too few labels): 1 more audited label needed', 'needed': 1}
+    {'not_yet': 'not estimable yet (too few labels): 1 more label needed', 'needed': 1}
     """
     if isinstance(value, NotYet):
         return {"not_yet": str(value), "needed": value.needed}

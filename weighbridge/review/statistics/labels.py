@@ -90,7 +90,7 @@ class NotYet:
     Args:
         what: what was asked for, as an adjective: "certifiable", "calibrated", "estimable".
         reason: what is missing.
-        needed: audited labels (of too little traffic: tickets) that must still come, at the least
+        needed: labels (of too little traffic: tickets) that must still come, at the least
             and if all goes well; None where no number of them is known to help.
 
     >>> print(NotYet(what="certifiable", reason="too_few_labels", needed=59))
@@ -106,5 +106,7 @@ class NotYet:
         if self.needed is None:
             return short
         least = "" if self.reason.startswith("too_few") else "at least "
-        noun = "ticket" if self.reason == "too_little_traffic" else "audited label"
+        # What people see while they judge, or agree on, is estimated without any audit.
+        kind = "label" if self.what == "estimable" else "audited label"
+        noun = "ticket" if self.reason == "too_little_traffic" else kind
         return f"{short}: {least}{self.needed} more {noun}{'' if self.needed == 1 else 's'} needed"
