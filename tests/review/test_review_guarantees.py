@@ -16,7 +16,7 @@ from sqlalchemy import func, select
 from weighbridge.decision import CalibrationKey
 from weighbridge.review.proving.guarantees import Guarantees
 from weighbridge.review.proving.kept import Kept, alarm
-from weighbridge.review.proving.looking import Look, Wanted
+from weighbridge.review.proving.looks import Look, Wanted
 from weighbridge.review.statistics.certificate import Certificate, delta_of_round, sample_size
 from weighbridge.review.statistics.joint_risk import JointGuarantee
 from weighbridge.review.statistics.labels import NotYet

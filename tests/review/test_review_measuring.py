@@ -12,7 +12,7 @@ from sqlalchemy import select, update
 
 from weighbridge.decision import Decision, Reason, ReviewEntry, Toss, Weighing
 from weighbridge.review.proving.guarantees import Guarantees
-from weighbridge.review.proving.looking import Wanted
+from weighbridge.review.proving.looks import Wanted
 from weighbridge.review.proving.measuring import measure
 from weighbridge.review.proving.metrics import Metrics
 from weighbridge.review.queue import ReviewQueue

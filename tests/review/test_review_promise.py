@@ -19,7 +19,7 @@ from weighbridge.decision import CalibrationKey, ReviewEntry, Weighing
 from weighbridge.review.learning.examples import gather, read_examples
 from weighbridge.review.proving.guarantees import Guarantees
 from weighbridge.review.proving.kept import Kept
-from weighbridge.review.proving.looking import Wanted
+from weighbridge.review.proving.looks import Wanted
 from weighbridge.review.proving.reweighing import Reweighing
 from weighbridge.review.proving.rulings import Rulings
 from weighbridge.review.queue import ReviewQueue

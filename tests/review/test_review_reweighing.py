@@ -11,7 +11,7 @@ from sqlalchemy import func, select
 
 from weighbridge.decision import CalibrationKey, ReviewEntry, Weighing
 from weighbridge.review.proving.guarantees import Guarantees
-from weighbridge.review.proving.looking import Wanted
+from weighbridge.review.proving.looks import Wanted
 from weighbridge.review.proving.measuring import measure
 from weighbridge.review.proving.reweighing import Reweighing
 from weighbridge.store.database import Database

@@ -19,7 +19,7 @@ from weighbridge.decision import Ruling
 from weighbridge.errors import QueueUnavailable
 from weighbridge.review.proving.guarantees import Guarantees
 from weighbridge.review.proving.kept import Kept
-from weighbridge.review.proving.looking import Wanted
+from weighbridge.review.proving.looks import Wanted
 from weighbridge.review.proving.rulings import PAUSE_S, Rulings
 from weighbridge.store.database import Database
 

@@ -23,7 +23,7 @@ from weighbridge.errors import ItemNotFound
 from weighbridge.review.proving.audit import AuditCoin
 from weighbridge.review.proving.guarantees import Guarantees
 from weighbridge.review.proving.kept import Kept
-from weighbridge.review.proving.looking import Wanted
+from weighbridge.review.proving.looks import Wanted
 from weighbridge.review.proving.rulings import Rulings
 from weighbridge.review.queue import ReviewQueue
 from weighbridge.router.cache import DecisionCache, MemoryCache

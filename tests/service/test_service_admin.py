@@ -10,7 +10,7 @@ from page_world import URL, Browser, entry
 
 from weighbridge.decision import CalibrationKey, ReviewEntry, Weighing
 from weighbridge.review.proving.guarantees import Guarantees
-from weighbridge.review.proving.looking import Wanted
+from weighbridge.review.proving.looks import Wanted
 from weighbridge.review.queue import ReviewQueue
 from weighbridge.service.assembly import assemble
 from weighbridge.service.hosts import LOOPBACK_NAMES

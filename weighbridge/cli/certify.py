@@ -29,7 +29,7 @@ from weighbridge.settings import Settings, load_settings
 if TYPE_CHECKING:
     from weighbridge.review.proving.guarantees import Guarantees
     from weighbridge.review.proving.kept import Kept
-    from weighbridge.review.proving.looking import Look, Wanted
+    from weighbridge.review.proving.looks import Look, Wanted
 
 
 def certify(
@@ -98,7 +98,7 @@ def words(key: CalibrationKey) -> str:
 
 
 def _wanted(settings: Settings, risk: float, confidence: float, *, is_joint: bool) -> Wanted:
-    from weighbridge.review.proving.looking import Wanted
+    from weighbridge.review.proving.looks import Wanted
 
     validity = timedelta(seconds=settings.review.certificate_validity)
     try:

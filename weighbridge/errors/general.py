@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class WeighbridgeError(Exception):
-    """Base of all that weighbridge raises on purpose; a traceback shows the hint below the message."""
+    """Base of all that is raised on purpose; a traceback shows the hint below the message."""
 
     hint: str = ""
 

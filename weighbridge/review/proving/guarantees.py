@@ -18,7 +18,7 @@ from weighbridge.review.proving.kept import (
     revoke,
 )
 from weighbridge.review.proving.labelled import Sample, known_keys, read_samples
-from weighbridge.review.proving.looking import Look, Wanted
+from weighbridge.review.proving.looks import Look, Wanted
 from weighbridge.review.queueing.rows import moment
 from weighbridge.review.statistics.calibration import Isotonic, Platt
 from weighbridge.review.statistics.calibration_fits import (

@@ -1,4 +1,4 @@
-"""Looks: certifying one key, once, from what the queue holds.
+"""Looking: certifying one key, once, from what the queue holds.
 
 Each time that outcomes are looked at in order to certify spends a part of the delta that a key has,
 so it is noted whatever it brings. Where too few labels are there whatever they say, no outcome is
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import Final
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, insert, or_, select
@@ -19,6 +18,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, in
 from weighbridge.decision import CalibrationKey
 from weighbridge.review.proving.kept import Kept, keep_certificate
 from weighbridge.review.proving.labelled import Sample, read_samples, read_traffic
+from weighbridge.review.proving.looks import Look, Step, Wanted
 from weighbridge.review.queueing.rows import moment
 from weighbridge.review.statistics.certificate import (
     Certificate,
@@ -31,7 +31,6 @@ from weighbridge.review.statistics.certificate import (
     sample_size,
     walked,
 )
-from weighbridge.review.statistics.checks import check_open_share
 from weighbridge.review.statistics.joint_risk import (
     JointGuarantee,
     allowed_errors,
@@ -48,89 +47,6 @@ from weighbridge.store.guarantee_tables import certificate_table, look_table
 
 _DAY_US: Final = 86_400_000_000
 _RATE_DAYS: Final = 7  # that the present traffic is counted over
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What is to be certified.
-
-    Args:
-        risk: highest error rate among accepted answers, or with `is_joint` the highest share of
-            all tickets that are accepted and wrong; above 0 and below 1.
-        confidence: that all certificates of a key keep what they promise; above 0 and below 1. Of
-            no account where the risk is joint, which is kept on average.
-        validity: how long a certificate lasts.
-        is_joint: the starter mode, which promises less and needs fewer labels.
-
-    Raises:
-        ValueError: none of these.
-    """
-
-    risk: float
-    confidence: float = 0.95
-    validity: timedelta = timedelta(days=30)
-    is_joint: bool = False
-
-    def __post_init__(self) -> None:
-        check_open_share("the risk", self.risk)
-        check_open_share("the confidence", self.confidence)
-        if self.validity <= timedelta():
-            raise ValueError("want a certificate that lasts some time")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """One threshold before any outcome was looked at.
-
-    Args:
-        threshold: accepted is confidence ≥ this.
-        coverage: share of the traffic that it would accept.
-        num_accepted: labels at or above it.
-        most_errors: among them at which it still passes; -1 if not even none would do.
-    """
-
-    threshold: float
-    coverage: float
-    num_accepted: int
-    most_errors: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """What came of certifying one key.
-
-    Args:
-        key: whose answers.
-        wanted: what was to be certified.
-        round: how often outcomes were looked at since the last alarm, this time included.
-        delta: what this round may spend; None for a joint risk.
-        num_labels: audits that count.
-        num_open: audits that are not yet judged.
-        num_abandoned: among both; opened and left unjudged, so they count as wrong.
-        num_sighted: audits that were judged with the answer in sight; they count as wrong.
-        tickets_per_day: answered under the key of late.
-        is_reweighed: whether labels that served another key before are among them.
-        steps: what was to be tested; empty for a joint risk, whose thresholds are the labels' own.
-        tested: what was tested, up to the first that failed; empty where no outcome was looked at.
-        result: the certificate, or why there is none; None where nothing was tried.
-        days: until enough labels are there, at the present traffic and audit rate; None where
-            nobody knows.
-    """
-
-    key: CalibrationKey
-    wanted: Wanted
-    round: int
-    delta: float | None
-    num_labels: int
-    num_open: int
-    num_abandoned: int
-    num_sighted: int
-    tickets_per_day: float
-    is_reweighed: bool = False
-    steps: tuple[Step, ...] = ()
-    tested: tuple[Tested, ...] = ()
-    result: Kept | NotYet | None = None
-    days: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,7 +161,6 @@ def look(connection: Connection, ground: Ground, wanted: Wanted) -> Look:
         proof = certify(labels, walk, key=sample.key, expires_at=expires_at)
         tested = walked(labels, walk)
     result: Kept | NotYet
-    to_position = sample.audits[-1].position
     if isinstance(proof, NotYet):
         result = proof
     else:
@@ -254,27 +169,32 @@ def look(connection: Connection, ground: Ground, wanted: Wanted) -> Look:
             proof,
             key_id=sample.key_id,
             confidence=None if wanted.is_joint else wanted.confidence,
-            to_position=to_position,
+            to_position=sample.audits[-1].position,
             now=ground.now,
         )
-    connection.execute(
-        insert(look_table).values(
-            key_id=sample.key_id,
-            from_position=ground.from_position,
-            kind="joint" if wanted.is_joint else "risk",
-            round=seen.round,
-            alpha=wanted.risk,
-            delta=seen.delta,
-            to_position=to_position,
-            at=ground.now,
-            certificate_id=result.id if isinstance(result, Kept) else None,
-        )
-    )
+    _note(connection, ground, seen, result)
     if isinstance(result, NotYet):
         if tested and seen.steps[0].coverage:
             result = replace(result, needed=_needed_next(seen, tested[0]))
         return replace(seen, tested=tested, result=result, days=_days(ground, result.needed))
     return replace(seen, tested=tested, result=result)
+
+
+def _note(connection: Connection, ground: Ground, seen: Look, result: Kept | NotYet) -> None:
+    """Write down that outcomes were looked at, whatever it brought."""
+    connection.execute(
+        insert(look_table).values(
+            key_id=ground.sample.key_id,
+            from_position=ground.from_position,
+            kind="joint" if seen.wanted.is_joint else "risk",
+            round=seen.round,
+            alpha=seen.wanted.risk,
+            delta=seen.delta,
+            to_position=ground.sample.audits[-1].position,
+            at=ground.now,
+            certificate_id=result.id if isinstance(result, Kept) else None,
+        )
+    )
 
 
 def _num_looks(connection: Connection, ground: Ground, kind: str) -> int:

@@ -18,7 +18,8 @@ from weighbridge.review.proving.labelled import (
     read_samples,
     read_traffic,
 )
-from weighbridge.review.proving.looking import Wanted, foresee, read_ground
+from weighbridge.review.proving.looking import foresee, read_ground
+from weighbridge.review.proving.looks import Wanted
 from weighbridge.review.proving.metrics import (
     FieldMetrics,
     KeyMetrics,
