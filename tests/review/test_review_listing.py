@@ -160,7 +160,9 @@ def test_alike_are_the_unsettled_items_that_say_the_same(queue):
 def test_what_is_judged_blind_is_offered_beside_nothing(queue, database, clock):
     """Its answer must not be given along with another's."""
     same = {"id": "t", "subject": "", "body": "Where is my order?", "metadata": {}}
-    one, other = (queue.enqueue(make_entry(key, ticket=same)) for key in "ab")
+    one = queue.enqueue(make_entry("a", ticket=same))
+    clock.advance(1)
+    other = queue.enqueue(make_entry("b", ticket=same))
     audit = queue.enqueue(make_audit("c", ticket=same))
     ReviewQueue(database, clock=clock, needed=2).enqueue(make_entry("d", ticket=same))
     assert (queue.alike(one), queue.alike(audit)) == ([other], [one, other])
