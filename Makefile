@@ -11,7 +11,7 @@ PYTHON ?= python3
 TORCH_INDEX_URL ?=
 VENV := .venv
 # Whatever else lies in the folder is nobody's business.
-CODE := weighbridge tests bench
+CODE := conftest.py weighbridge tests bench
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check \
 	--constraint constraints.txt $(if $(TORCH_INDEX_URL),--extra-index-url $(TORCH_INDEX_URL))

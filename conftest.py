@@ -1,3 +1,5 @@
+"""Fixtures for all tests: new databases of both kinds, and a loud word where one is missing."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
