@@ -69,9 +69,9 @@ class Watched:
             self.errors.append(message.text)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """Not longer than the tests of this folder: while it runs, this thread has an event loop."""
+    """For one file: while it runs this thread has an event loop, and runs no coroutine else."""
     api = pytest.importorskip("playwright.sync_api", reason=f"{NOT_TESTED}playwright")
     path = shutil.which("chromium") or shutil.which("chromium-browser")
     if path is None:
