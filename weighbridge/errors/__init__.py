@@ -104,3 +104,7 @@ __all__ = [
     "WebhookInvalid",
     "WeighbridgeError",
 ]
+
+# People read and catch them under this name, wherever they are written down.
+for _name in __all__:
+    globals()[_name].__module__ = __name__
