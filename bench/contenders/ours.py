@@ -22,7 +22,7 @@ from weighbridge.local_engine.decoding.generation import Step
 from weighbridge.local_engine.guides.protocol import Spec
 from weighbridge.local_engine.models.convert import Precision
 from weighbridge.local_engine.weighing import FieldSpec
-from weighbridge.providers.local import _spec as field_spec  # what is timed is what it does
+from weighbridge.providers.local import field_spec  # what is timed is what it does
 from weighbridge.schemas.finite import FiniteLanguage, language
 from weighbridge.schemas.task import Task
 
