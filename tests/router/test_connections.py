@@ -126,3 +126,31 @@ async def test_certificates_are_read_once_for_all_clients(monkeypatch: pytest.Mo
         pass
     await lent.aclose()
     assert num_read == 1
+
+
+class Slow(httpx.AsyncClient):
+    """Closing it takes a while, in which others go on."""
+
+    async def aclose(self) -> None:
+        await asyncio.sleep(0.01)
+        await super().aclose()
+
+
+async def test_client_is_borrowed_while_an_idle_one_is_being_closed(monkeypatch) -> None:
+    """Whoever closes must not count on what was there before."""
+    monkeypatch.setattr(connections, "_IDLE_S", 0.0)  # whatever waits has waited too long
+    lent = connections.Connections(Slow)
+
+    first, second = lent.client(), lent.client()
+    await first.__aenter__()
+    await second.__aenter__()
+    await first.__aexit__(None, None, None)
+
+    async def third() -> None:
+        await asyncio.sleep(0.003)  # the second is closing the first by now
+        async with lent.client():
+            pass
+
+    await asyncio.sleep(0.001)
+    await asyncio.gather(second.__aexit__(None, None, None), third())
+    await lent.aclose()

@@ -95,8 +95,12 @@ class _Clients:
             return
         now = self._clock()
         self._idle.append((now, client))
+        # Others take and give back while one is being closed, so all that go are taken out first.
+        gone = []
         while self._idle[0][0] < now - _IDLE_S:
-            await self._idle.popleft()[1].aclose()
+            gone.append(self._idle.popleft()[1])
+        for idle in gone:
+            await idle.aclose()
 
     async def aclose(self) -> None:
         self._is_closed = True
