@@ -149,7 +149,7 @@ async def test_client_is_borrowed_while_an_idle_one_is_being_closed(monkeypatch)
     async def third() -> None:
         await asyncio.sleep(0.003)  # the second is closing the first by now
         async with lent.client():
-            pass
+            await asyncio.sleep(0.02)
 
     await asyncio.sleep(0.001)
     await asyncio.gather(second.__aexit__(None, None, None), third())
