@@ -11,7 +11,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from sqlalchemy import Connection, exists, select
 
@@ -24,8 +23,6 @@ from weighbridge.store.decision_tables import calibration_key_table, decision_ta
 from weighbridge.store.dialect import now_us
 from weighbridge.store.guarantee_tables import AUDITED
 from weighbridge.store.queue_tables import item_table
-
-_PAGE: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
