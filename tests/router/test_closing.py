@@ -129,19 +129,19 @@ def test_interrupt_ends_the_requests_and_is_what_the_caller_sees(
     ask: Callable[[Router], object],
 ) -> None:
     """Ctrl-C must end the request, not only the waiting; the router can still be used."""
-    hanging = Hanging()
+    hanging, seen = Hanging(), threading.Event()
     main = threading.main_thread().ident or 0
 
     def interrupt() -> None:
         hanging.began.wait(10)
-        # Earlier, between asking and waiting, there is nobody yet who could pass it on.
-        while sys._current_frames()[main].f_code is not threading.Condition.wait.__code__:
-            pass
-        signal.pthread_kill(main, signal.SIGINT)
+        # Not sooner: Python hears a signal that comes just before it begins to wait with the next.
+        while not seen.wait(0.5):
+            signal.pthread_kill(main, signal.SIGINT)
 
     threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):
         ask(hanging.router)
+    seen.set()
     assert hanging.ended.wait(10)
     hanging.router.close()
     assert hanging.stage.queue.entries == {}
