@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from toy_token_model import CLOSERS, KEY, ToyModel, toy_models
 
 from weighbridge.decision import FieldEvidence, label
-from weighbridge.providers.evidence import aligned
+from weighbridge.providers.evidence import Alignment
 
 SLACK = 1e-9
 
 
 def found(model: ToyModel, *, source: str = "premask") -> FieldEvidence:
     text = b"".join(model.emitted).decode()
-    evidence = aligned(
-        text,
-        model.told,
+    alignment = Alignment.of(text, model.told)
+    assert alignment is not None
+    evidence = alignment.evidence(
         ("category",),
         model.options,
         model.value,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wire import WIRE, replay
 
-from weighbridge.providers.evidence import aligned, value_span
+from weighbridge.providers.evidence import Alignment, value_span
 from weighbridge.providers.openai import OpenAIAdapter
 from weighbridge.providers.profiles import named
 from weighbridge.providers.protocol import TokenLogprob
@@ -33,7 +33,8 @@ def with_top(text, probability, others):
 
 def evidence(tokens, options, value, *, text=None, path=("category",), source="premask"):
     written = b"".join(t.token for t in tokens).decode() if text is None else text
-    return aligned(written, tokens, path, options, value, source=source)
+    alignment = Alignment.of(written, tokens)
+    return alignment and alignment.evidence(path, options, value, source=source)
 
 
 def test_the_check_values_of_the_mass_interval():

@@ -11,7 +11,7 @@ from corpus import EXCHANGES, Exchange, adapter_for, replay, why_not_read
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weighbridge.providers.evidence import aligned
+from weighbridge.providers.evidence import Alignment
 from weighbridge.providers.protocol import Failure, HttpResponse
 from weighbridge.router.acceptance import Accepted, accept
 from weighbridge.schemas.plan import plan
@@ -75,4 +75,6 @@ def test_damage_is_no_exception(case: tuple[Exchange, HttpResponse]) -> None:
     checked = accept(result, PLAN, TASK)
     assert not isinstance(checked, Accepted) or checked.value in [{"label": o} for o in OPTIONS]
     if result.logprobs is not None:
-        aligned(result.text, result.logprobs, ("label",), OPTIONS, "refund", source="premask")
+        alignment = Alignment.of(result.text, result.logprobs)
+        if alignment is not None:
+            alignment.evidence(("label",), OPTIONS, "refund", source="premask")

@@ -24,83 +24,114 @@ LogprobSource: TypeAlias = Literal["premask", "postmask", "unknown_mask"]
 
 MAX_DOUBT = 0.05  # share of the allowed mass that may be anybody's where `options` is given
 
-_MOST_LABELS = 10_000  # whose spellings are remembered
+_MOST_LISTS = 256  # of options, whose spellings are remembered
 _BLANKS = b" \t\n\r"
 _CLOSERS = (b'"', b"]", b"}")  # a text, array or object ends with its own last byte
 _AFTER_SCALAR = (b" ", b"\t", b"\n", b"\r", b",", b"]", b"}")  # what ends a number, true or null
 
 
-def aligned(
-    text: str,
-    tokens: Sequence[TokenLogprob],
-    path: Path,
-    options: Sequence[Json],
-    value: Json,
-    *,
-    source: LogprobSource,
-) -> FieldEvidence | None:
-    """What the tokens of an answer say about the option that stands in one field.
-
-    The emitted tokens are followed from the value's first byte (between the quotes, where every
-    option has them) to its last. At each, an alternative goes an option's way if it begins what is
-    left of its spelling or has it whole and goes on behind it. The token that closes the value
-    counts where its alternatives are known or another option goes on there; otherwise `"}` against
-    `",` would be held against the option.
-
-    * `mass`: low is the emitted option to its end and every alternative that goes some option's
-      way; high adds what the lists of alternatives do not show. An alternative that is not written
-      counts from its beginning: nobody knows what would have followed. After a mask this says
-      nothing, so it is None for "postmask"; for "unknown_mask" it holds if there was no mask.
-    * `probability`: of the high mass, what the chosen option has to its very end; so the least that
-      it can have among the options. Without alternatives, the product over the emitted tokens.
-    * `options`: the seen mass, scaled to 1; an option that was not seen has 0. Empty where more
-      than `MAX_DOUBT` of the high mass is unseen or goes the way of several options at once.
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """An answer and the tokens that spell it, joined by bytes; see `of`.
 
     Args:
-        text: the raw answer: JSON, perhaps in a fence or behind a think block.
-        tokens: of the whole text; blanks at either end may differ.
-        path: of the field.
-        options: the permitted values.
-        value: the chosen one, perhaps in another letter case than the option.
-        source: what is known of the numbers.
-
-    Returns:
-        None where tokens and text do not belong together, a number is missing, or the field's
-        value in the text is not `value`.
+        answer: JSON, without what was around it.
+        tokens: of the whole text.
+        joined: their bytes.
+        start: of the answer in them.
     """
-    place = _place(text, tokens, path)
-    chosen = _chosen(options, value)
-    if place is None or chosen is None or not _spells(place.spelling, value):
-        return None
-    spellings = [_spellings(option) for option in options]
-    spellings[chosen] |= {place.spelling}
-    others = [spelling for i, known in enumerate(spellings) if i != chosen for spelling in known]
-    steps = _steps(
-        tokens,
-        place,
-        has_quotes=all(isinstance(option, str) for option in options),
-        must_close=any(spelling.startswith(place.stem) for spelling in others),
-    )
-    if not steps:
-        return None
-    tally = _weigh(steps, place, spellings, chosen)
-    seen = math.fsum(tally.shares)
-    low = min(1.0, seen + tally.ambiguous)
-    high = min(1.0, low + tally.unseen)
-    labels = [label(option) for option in options]
-    is_told = (
-        any(step.token.top for step in steps)
-        and seen > 0
-        and tally.ambiguous + tally.unseen <= MAX_DOUBT * high
-        and len(set(labels)) == len(labels)
-    )
-    return FieldEvidence(
-        value=options[chosen],
-        source=source,
-        probability=min(1.0, tally.certain / high) if high > 0 else 0.0,
-        mass=None if source == "postmask" else (low, high),
-        options=dict(zip(labels, (s / seen for s in tally.shares), strict=True)) if is_told else {},
-    )
+
+    answer: str
+    tokens: Sequence[TokenLogprob]
+    joined: bytes
+    start: int
+
+    @classmethod
+    def of(cls, text: str, tokens: Sequence[TokenLogprob]) -> Alignment | None:
+        """The alignment; None where tokens and text do not belong together.
+
+        Args:
+            text: the raw answer: JSON, perhaps in a fence or behind a think block.
+            tokens: of the whole text; blanks at either end may differ.
+        """
+        raw, joined = _utf8(text), b"".join(token.token for token in tokens)
+        if raw.strip() != joined.strip():
+            return None
+        answer = unwrap(text)
+        shift = _num_blanks(joined) - _num_blanks(raw)
+        return cls(answer, tokens, joined, shift + len(_utf8(text[: text.rindex(answer)])))
+
+    def evidence(
+        self, path: Path, options: Sequence[Json], value: Json, *, source: LogprobSource
+    ) -> FieldEvidence | None:
+        """What the tokens say about the option that stands in one field.
+
+        The emitted tokens are followed from the value's first byte (between the quotes, where every
+        option has them) to its last. At each, an alternative goes an option's way if it begins what
+        is left of its spelling or has it whole and goes on behind it. The token that closes the
+        value counts where its alternatives are known or another option goes on there; otherwise
+        `"}` against `",` would be held against the option.
+
+        * `mass`: low is the emitted option to its end and every alternative that goes some option's
+          way; high adds what the lists of alternatives do not show. An alternative that is not
+          written counts from its beginning: nobody knows what would have followed. After a mask
+          this says nothing, so it is None for "postmask"; for "unknown_mask" it holds if there was
+          no mask.
+        * `probability`: of the high mass, what the chosen option has to its very end; so the least
+          that it can have among the options. Without alternatives, the product over the emitted
+          tokens.
+        * `options`: the seen mass, scaled to 1; an option that was not seen has 0. Empty where more
+          than `MAX_DOUBT` of the high mass is unseen or goes the way of several options at once.
+
+        Args:
+            path: of the field.
+            options: the permitted values.
+            value: the chosen one, perhaps in another letter case than the option.
+            source: what is known of the numbers.
+
+        Returns:
+            None where a number is missing, or the field's value in the text is not `value`.
+        """
+        place, chosen = self._place(path), _chosen(options, value)
+        if place is None or chosen is None:
+            return None
+        known = _known(options)
+        spellings = list(known.spellings)
+        if place.spelling not in spellings[chosen]:
+            if not _spells(place.spelling, value):
+                return None
+            spellings[chosen] |= {place.spelling}
+        others = [text for i, its in enumerate(spellings) if i != chosen for text in its]
+        steps = _steps(
+            self.tokens,
+            place,
+            has_quotes=known.has_quotes,
+            must_close=any(text.startswith(place.stem) for text in others),
+        )
+        if not steps:
+            return None
+        tally = _weigh(steps, place, spellings, chosen)
+        seen = math.fsum(tally.shares)
+        low = min(1.0, seen + tally.ambiguous)
+        high = min(1.0, low + tally.unseen)
+        is_told = (
+            any(step.token.top for step in steps)
+            and seen > 0
+            and tally.ambiguous + tally.unseen <= MAX_DOUBT * high
+            and known.are_told_apart
+        )
+        shares = zip(known.labels, (share / seen for share in tally.shares), strict=True)
+        return FieldEvidence(
+            value=options[chosen],
+            source=source,
+            probability=min(1.0, tally.certain / high) if high > 0 else 0.0,
+            mass=None if source == "postmask" else (low, high),
+            options=dict(shares) if is_told else {},
+        )
+
+    def _place(self, path: Path) -> _Place | None:
+        place = value_span(self.answer, path)
+        return place and _Place(self.joined, self.start + place[0], self.start + place[1])
 
 
 def value_span(text: str, path: Path) -> tuple[int, int] | None:
@@ -152,16 +183,6 @@ class _Tally(NamedTuple):
     unseen: float  # below the alternatives that were listed
 
 
-def _place(text: str, tokens: Sequence[TokenLogprob], path: Path) -> _Place | None:
-    raw, joined = _utf8(text), b"".join(token.token for token in tokens)
-    answer = unwrap(text)
-    span = value_span(answer, path)
-    if span is None or raw.strip() != joined.strip():
-        return None
-    shift = _num_blanks(joined) - _num_blanks(raw) + len(_utf8(text[: text.rindex(answer)]))
-    return _Place(joined, span[0] + shift, span[1] + shift)
-
-
 def _steps(
     tokens: Sequence[TokenLogprob], place: _Place, *, has_quotes: bool, must_close: bool
 ) -> list[_Step]:
@@ -209,7 +230,11 @@ def _weigh(
             said = _inside(other, lead) if at <= place.start else other
             if said is None:
                 continue
-            takers = {i for i, rest in ways if rest.startswith(said) or _ends(said, rest)}
+            takers = {
+                i
+                for i, rest in ways
+                if rest.startswith(said) or (said.startswith(rest) and _ends(said, rest))
+            }
             if len(takers) == 1:
                 (taker,) = takers
                 shares[taker] += path * other_probability
@@ -240,18 +265,36 @@ def _ends(said: bytes, rest: bytes) -> bool:
     return rest.endswith(_CLOSERS) or said[len(rest) :].startswith(_AFTER_SCALAR)
 
 
+class _Known(NamedTuple):
+    """What is known of the options of a field before any answer."""
+
+    spellings: tuple[frozenset[bytes], ...]
+    labels: tuple[str, ...]
+    has_quotes: bool  # all of them
+    are_told_apart: bool  # by their labels
+
+
+def _known(options: Sequence[Json]) -> _Known:
+    """The same few lists of texts come with every answer; others, in which 1 is True, are rare."""
+    is_plain = set(map(type, options)) == {str}
+    return _known_texts(tuple(options)) if is_plain else _known_now(options)
+
+
+def _known_now(options: Sequence[Json]) -> _Known:
+    labels = tuple(label(option) for option in options)
+    return _Known(
+        spellings=tuple(_spellings(option) for option in options),
+        labels=labels,
+        has_quotes=all(isinstance(option, str) for option in options),
+        are_told_apart=len(set(labels)) == len(labels),
+    )
+
+
+_known_texts = lru_cache(maxsize=_MOST_LISTS)(_known_now)
+
+
 def _spellings(option: Json) -> frozenset[bytes]:
     """How an option is commonly written: with and without escapes."""
-    # The same few labels in every answer; what is no text is rarely an option.
-    return _spellings_of_label(option) if isinstance(option, str) else _written(option)
-
-
-@lru_cache(maxsize=_MOST_LABELS)
-def _spellings_of_label(option: str) -> frozenset[bytes]:
-    return _written(option)
-
-
-def _written(option: Json) -> frozenset[bytes]:
     texts = (json.dumps(option, ensure_ascii=is_ascii) for is_ascii in (True, False))
     return frozenset(_utf8(text) for one in texts for text in (one, one.replace("/", "\\/")))
 

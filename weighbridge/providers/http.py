@@ -26,7 +26,7 @@ from weighbridge.providers.asking import (
     shown,
     takes,
 )
-from weighbridge.providers.evidence import LogprobSource, aligned
+from weighbridge.providers.evidence import Alignment, LogprobSource
 from weighbridge.providers.prices import Price
 from weighbridge.providers.profiles import Profile
 from weighbridge.providers.protocol import (
@@ -281,16 +281,12 @@ class HttpProvider:
     def _aligned(
         self, task: Task, reply: Reply, value: Json, source: LogprobSource
     ) -> dict[str, FieldEvidence]:
-        if reply.logprobs is None:
+        alignment = reply.logprobs and Alignment.of(reply.text, reply.logprobs)
+        if not alignment:
             return {}
         found = {
-            field.name: aligned(
-                reply.text,
-                reply.logprobs,
-                field.path,
-                field.options,
-                value_at(value, field.path),
-                source=source,
+            field.name: alignment.evidence(
+                field.path, field.options, value_at(value, field.path), source=source
             )
             for field in task.fields
         }

@@ -147,24 +147,21 @@ def _spelled(entry: Json) -> tuple[bytes, float | None] | None:
     """Bytes and logprob of one entry; None if it is no token."""
     if not isinstance(entry, dict) or not isinstance(token := entry.get("token"), str):
         return None
-    octets = entry.get("bytes")
     # Part of a character has no text of its own: there, only `bytes` tells what it is.
-    spelling = _joined(octets) if isinstance(octets, list) else None
+    spelling = _joined(entry.get("bytes"))
     if spelling is None:
         spelling = token.encode("utf-8", "surrogatepass")
-    return spelling, _logprob(entry.get("logprob"))
+    logprob = entry.get("logprob")
+    if isinstance(logprob, bool) or not isinstance(logprob, (float, int)):
+        return spelling, None
+    return spelling, min(float(logprob), 0.0) if _UNKNOWN < logprob <= _ROUNDING else None
 
 
-def _joined(octets: list[Json]) -> bytes | None:
-    if not set(map(type, octets)) <= {int}:
+def _joined(octets: Json) -> bytes | None:
+    """The bytes of a list of numbers; None if it is none."""
+    if not isinstance(octets, list) or bool in map(type, octets):
         return None
     try:
-        return bytes(octets)  # type: ignore[arg-type]  # just seen
-    except ValueError:  # no bytes after all
+        return bytes(octets)  # type: ignore[arg-type]  # it refuses all but numbers
+    except (TypeError, ValueError):
         return None
-
-
-def _logprob(value: Json) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return min(float(value), 0.0) if _UNKNOWN < value <= _ROUNDING else None

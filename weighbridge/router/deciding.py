@@ -159,8 +159,8 @@ def _tossed(
     if decision.status == "accepted":
         if toss is not None and toss.is_audit:
             decision = replace(decision, status="review", reasons=(Reason.AUDIT,))
-        else:
-            decision = replace(decision, guarantee=scales.guarantee(decision, weighings))
+        elif (guarantee := scales.guarantee(decision, weighings)) is not None:
+            decision = replace(decision, guarantee=guarantee)
     return Decided(decision=decision, weighings=weighings, toss=toss)
 
 

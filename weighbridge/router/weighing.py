@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, Protocol
 
 from weighbridge.decision import (
@@ -28,6 +29,8 @@ from weighbridge.router.gate import VETOES, Gate
 from weighbridge.schemas.task import Task
 
 NO_RULING: Final = Ruling()
+
+_MOST_KEYS: Final = 1024  # that are remembered
 
 
 class Coin(Protocol):
@@ -92,7 +95,7 @@ class Scales:
             provider: who answered.
             model: as the provider reported it.
         """
-        return CalibrationKey(
+        return _known_key(
             provider=provider,
             model=model,
             prompt=f"{task.fingerprint}-{task.hints_hash}{self._beside}",
@@ -152,6 +155,10 @@ class Scales:
 
     def _ruling(self, key: CalibrationKey) -> Ruling:
         return NO_RULING if self.rulings is None else self.rulings.ruling(key)
+
+
+# The same few in every answer; a key looks at all its parts when it is made.
+_known_key = lru_cache(maxsize=_MOST_KEYS)(CalibrationKey)
 
 
 def _confidence(evidence: FieldEvidence) -> float:

@@ -198,9 +198,10 @@ def _read_body(fields: dict[str, Any]) -> None:
 def _clean(value: Any) -> Any:
     """The value with every text in it cleaned; cleaning twice changes nothing."""
     if isinstance(value, str):
-        # UTF-16 joins the two halves of a pair; what is left over alone cannot be decoded.
-        whole = value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-        return re.sub("\r+\n", "\n", whole).replace("\0", "\ufffd")
+        if not value.isascii():
+            # UTF-16 joins the two halves of a pair; what is left over alone cannot be decoded.
+            value = value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        return re.sub("\r+\n", "\n", value).replace("\0", "\ufffd")
     if isinstance(value, Mapping):
         return {_clean(key): _clean(item) for key, item in value.items()}
     if isinstance(value, list):
