@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 import httpx
 from pydantic import SecretStr
 
-from weighbridge.capability import NOTHING_KNOWN, Fact, Feature, Ledger, Origin, Status
+from weighbridge.capability import NOTHING_KNOWN, Fact, Feature, Ledger, Mode, Origin, Status
 from weighbridge.decision import FailureKind, FieldEvidence, Json
 from weighbridge.errors import CapabilityMissing, SchemaRefused
 from weighbridge.providers.agreement import agreement, answer_in
@@ -119,6 +119,7 @@ class HttpProvider:
         self._facts: Mapping[str, Fact] = self._declared
         self._learned: Mapping[str, Fact] | None = None
         self._approaches: dict[str, Approach] = {}
+        self._wanted: dict[tuple[str, Mode, int], RequestOptions] = {}
         self._strikes = 0
 
     def approach(self, task: Task) -> Approach:
@@ -136,6 +137,7 @@ class HttpProvider:
         if learned is not self._learned:
             self._learned, self._facts = learned, {**self._declared, **learned}
             self._approaches.clear()
+            self._wanted.clear()
         return self._facts
 
     def learn(self, failure: Failure, inquiry: Inquiry) -> bool:
@@ -247,13 +249,16 @@ class HttpProvider:
                     self._record(feature, Status.IGNORED)
 
     def _options(self, inquiry: Inquiry) -> RequestOptions:
-        return options(
-            inquiry.approach,
-            inquiry.task,
-            self._target(),
-            self._wishes,
-            output_factor=inquiry.output_factor,
-        )
+        target = self._target()
+        key = inquiry.task.fingerprint, inquiry.approach.mode, inquiry.output_factor
+        known = self._wanted.get(key)
+        if known is None:
+            factor = inquiry.output_factor
+            known = options(
+                inquiry.approach, inquiry.task, target, self._wishes, output_factor=factor
+            )
+            self._wanted[key] = known
+        return known
 
     def _sends(self, feature: Feature) -> bool:
         """Whether requests carry a feature that they could do without."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from weighbridge.decision import FailureKind, Json
 from weighbridge.providers.envelopes import count_of, invalid, text_of, word_of
 from weighbridge.providers.failures import body_json, classify_error
-from weighbridge.providers.protocol import Failure, HttpResponse, Reply
+from weighbridge.providers.protocol import Failure, HttpResponse, Reply, TokenLogprob
 from weighbridge.providers.raw_json import as_sent
 from weighbridge.providers.token_logprobs import of_answer, read_logprobs
 
@@ -43,8 +43,16 @@ def read_success(response: HttpResponse, tool: str) -> Reply | Failure:
     if not isinstance(body, dict):
         return invalid(response.status, "the body is no JSON object")
     prompt_tokens, completion_tokens = _usage(body.get("usage"))
-    return replace(
-        _outcome(response, body, tool),
+    said = _outcome(response, body, tool)
+    if isinstance(said, Failure):
+        return replace(said, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens)
+    text, finish, tokens = said
+    return Reply(
+        text=text,
+        finish_reason=finish,
+        status=response.status,
+        model=text_of(body.get("model")),
+        logprobs=tokens and of_answer(tokens, text),
         prompt_tokens=prompt_tokens,
         completion_tokens=completion_tokens,
     )
@@ -66,7 +74,15 @@ class _Said(NamedTuple):
     calls: Sequence[_Call]
 
 
-def _outcome(response: HttpResponse, body: dict[str, Json], tool: str) -> Reply | Failure:
+class _Answer(NamedTuple):
+    """A complete answer."""
+
+    text: str
+    finish: str
+    tokens: tuple[TokenLogprob, ...] | None
+
+
+def _outcome(response: HttpResponse, body: dict[str, Json], tool: str) -> _Answer | Failure:
     """What a success says, without its usage."""
     status, choices = response.status, body.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
@@ -90,14 +106,7 @@ def _outcome(response: HttpResponse, body: dict[str, Json], tool: str) -> Reply 
         return invalid(status, f"no text, {ended}")
     if reason not in (_COMPLETE | _CALLED if ours else _COMPLETE):
         return invalid(status, ended)
-    tokens = read_logprobs(choice.get("logprobs"))
-    return Reply(
-        text=text,
-        finish_reason=str(finish),
-        status=status,
-        model=text_of(body.get("model")),
-        logprobs=tokens and of_answer(tokens, text),
-    )
+    return _Answer(text, str(finish), read_logprobs(choice.get("logprobs")))
 
 
 def _error_inside(body: dict[str, Json], choice: Json) -> dict[str, Json]:

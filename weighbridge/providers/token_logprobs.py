@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import bisect
 import itertools
+import math
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import overload
 
 from weighbridge.decision import Json
@@ -112,10 +114,11 @@ class _Alternatives(Sequence[tuple[bytes, float]]):
         if self._read is None:
             best: dict[bytes, float] = {}
             for other in self._listed:
-                if (read := _spelled(other)) and read[1] is not None:
-                    # A token that is listed twice is one token: its mass must not count twice.
-                    best[read[0]] = max(read[1], best.get(read[0], read[1]))
-            self._read = tuple(sorted(best.items(), key=lambda item: -item[1]))
+                read = _spelled(other)
+                # A token that is listed twice is one token: its mass must not count twice.
+                if read and read[1] is not None and read[1] >= best.get(read[0], -math.inf):
+                    best[read[0]] = read[1]
+            self._read = tuple(sorted(best.items(), key=itemgetter(1), reverse=True))
         return self._read
 
     @overload
