@@ -30,8 +30,9 @@ ALLOWED: dict[str, set[str]] = {
     "setting_errors": {"errors"},
     "setting_sections": {"addresses", "setting_types"},
     "settings": {"errors", "setting_errors", "setting_sections"},
-    "provider_config": {"errors", "capability", "setting_sections", "providers"},
-    "webhook_config": {"errors", "setting_sections", "settings", "review"},
+    "secret_source": {"errors"},
+    "provider_config": {"errors", "capability", "secret_source", "setting_sections", "providers"},
+    "webhook_config": {"errors", "secret_source", "setting_sections", "settings", "review"},
     "config": {
         "provider_config",
         "webhook_config",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import os
 from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
 
-from weighbridge.errors import ConfigError, KeyMissing
+from weighbridge.errors import ConfigError
+from weighbridge.secret_source import read_secret
 from weighbridge.setting_sections import LocalSettings, RemoteSettings
 
 if TYPE_CHECKING:
@@ -30,29 +30,16 @@ def read_key(chosen: RemoteSettings) -> SecretStr | None:
     """
     where = f"[[provider]] {chosen.name}"
     if chosen.api_key_env is not None:
-        value = os.environ.get(chosen.api_key_env, "").strip()
-        if not value:
-            hint = f"Set {chosen.api_key_env} to the API key."
-            problem = f"the environment variable {chosen.api_key_env} is not set"
-            raise KeyMissing(where, "api_key_env", problem, hint)
-        return _secret(value, where, "api_key_env")
-    if chosen.api_key_file is not None:
-        try:
-            value = chosen.api_key_file.expanduser().read_text("utf-8").strip()
-        except (OSError, UnicodeError, RuntimeError) as error:  # the last: whose home is `~name`?
-            why = getattr(error, "strerror", None) or type(error).__name__
-            problem = f"{chosen.api_key_file} cannot be read: {why}"
-            raise KeyMissing(where, "api_key_file", problem) from None
-        if not value:
-            raise KeyMissing(where, "api_key_file", f"{chosen.api_key_file} is empty")
-        return _secret(value, where, "api_key_file")
-    return None
-
-
-def _secret(value: str, where: str, key: str) -> SecretStr:
-    if not (value.isascii() and value.isprintable()):  # it goes into a header
-        raise ConfigError(where, key, "what it names holds more than one line of ASCII")
-    return SecretStr(value)
+        name, hint = "api_key_env", f"Set {chosen.api_key_env} to the API key."
+        key = read_secret(where, name, chosen.api_key_env, hint)
+    elif chosen.api_key_file is not None:
+        name = "api_key_file"
+        key = read_secret(where, name, chosen.api_key_file)
+    else:
+        return None
+    if not (key.isascii() and key.isprintable()):  # it goes into a header
+        raise ConfigError(where, name, "what it names holds more than one line of ASCII")
+    return SecretStr(key)
 
 
 def build_provider(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
-from weighbridge.errors import ConfigError, KeyMissing
+from weighbridge.errors import ConfigError
+from weighbridge.secret_source import read_secret
 from weighbridge.setting_sections import WebhookSettings
 from weighbridge.settings import Settings
 
@@ -70,19 +70,12 @@ def _secret(chosen: WebhookSettings) -> str:
     hint = "A long random text that the receiver has too, such as `openssl rand -hex 32` prints."
     if chosen.secret_env is not None and chosen.secret_file is None:
         key = "secret_env"
-        secret = os.environ.get(chosen.secret_env, "").strip()
-        problem = f"the environment variable {chosen.secret_env} is not set"
+        secret = read_secret(_where(chosen), key, chosen.secret_env, hint)
     elif chosen.secret_file is not None and chosen.secret_env is None:
-        key, problem = "secret_file", f"{chosen.secret_file} is empty"
-        try:
-            secret = chosen.secret_file.expanduser().read_text("utf-8").strip()
-        except (OSError, UnicodeError, RuntimeError) as error:  # the last: whose home is `~name`?
-            secret = ""
-            problem = f"{chosen.secret_file} cannot be read ({type(error).__name__})"
+        key = "secret_file"
+        secret = read_secret(_where(chosen), key, chosen.secret_file, hint)
     else:
         raise ConfigError(_where(chosen), "", "give secret_env or secret_file, one of them", hint)
-    if not secret:
-        raise KeyMissing(_where(chosen), key, problem, hint)
     try:
         key_of(secret)
     except ValueError as error:

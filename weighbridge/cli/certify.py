@@ -169,11 +169,8 @@ def _circumstances(look: Look) -> Iterator[str]:
     if look.num_sighted:
         yield f"{look.num_sighted} were judged in sight of the answer and count as wrong"
     if look.delta is not None:
-        yield f"look {look.round}, which may spend {look.delta:.3g} of {_percent(look)}"
-
-
-def _percent(look: Look) -> str:
-    return f"{1 - look.wanted.confidence:.3g}"
+        whole = 1 - look.wanted.confidence
+        yield f"look {look.round}, which may spend {look.delta:.3g} of {whole:.3g}"
 
 
 def _tested(look: Look) -> Table:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from weighbridge.cli.engine import check_engine, configured, load_engine
 from weighbridge.cli.inputs import InputFormat, read_tickets
 from weighbridge.cli.options import ConfigOption, JsonOption
 from weighbridge.cli.output import print_json, stderr, stdout, usage
@@ -21,7 +22,6 @@ from weighbridge.local_engine.guides.regex_text import check_pattern
 from weighbridge.local_engine.picture.whole_file import check_writable
 from weighbridge.schemas.strict_json import loads
 from weighbridge.schemas.ticket import Ticket
-from weighbridge.setting_sections import LocalSettings
 from weighbridge.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -72,12 +72,14 @@ def explain(
         usage(f"--temperature must be a finite number, not {temperature}")
     wanted = _wanted(choice, schema, regex, free=free)
     settings = load_settings(config)
-    local = _local(settings, model)
+    local = configured(settings)
+    if model is not None:
+        local = local.model_copy(update={"model": model})
     ticket = _ticket(text)
-    _check_engine(local)
+    check_engine(local, prior=None)  # which has no part in what is written
     question = _question(settings, ticket, wanted)
     with stderr().status("reading the weights"):
-        engine = _engine(local)
+        engine = load_engine(local, prior=None)
     prompt = _prompt(engine, question, local.max_ticket_tokens)
     with stderr().status("reading the prompt") as status:
         steps = itertools.count(1)
@@ -173,35 +175,10 @@ def _read_schema(path: Path) -> Any:
     return schema
 
 
-def _local(settings: Settings, model: str | None) -> LocalSettings:
-    """How the local engine is configured, in the order in which providers are asked."""
-    configured = (p for p in settings.asked if isinstance(p, LocalSettings))
-    local = next(configured, LocalSettings(kind="local"))
-    return local if model is None else local.model_copy(update={"model": model})
-
-
 def _sampling(temperature: float, seed: int) -> Sampling:
     from weighbridge.local_engine.decoding.sampling import Sampling
 
     return Sampling(temperature=temperature, seed=seed)
-
-
-def _check_engine(local: LocalSettings) -> None:
-    from weighbridge.providers.local import LocalProvider
-
-    LocalProvider(model=local.model, prior=None).check()
-
-
-def _engine(local: LocalSettings) -> Engine:
-    from weighbridge.local_engine.engine import Engine
-
-    return Engine.load(
-        local.model,
-        prior=None,  # has no part in what is written, and takes a while to load
-        precision=local.precision,
-        threads=local.threads,
-        max_ticket_tokens=local.max_ticket_tokens,
-    )
 
 
 def _prompt(engine: Engine, question: _Question, max_ticket_tokens: int) -> PromptLike:

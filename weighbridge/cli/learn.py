@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from weighbridge.cli.engine import check_engine, configured, load_engine
 from weighbridge.cli.login import login_name
 from weighbridge.cli.options import ConfigOption, JsonOption
 from weighbridge.cli.output import (
@@ -25,7 +26,6 @@ from weighbridge.cli.teaching import Lesson, teach
 from weighbridge.config import build_task, open_learned
 from weighbridge.decision import Json, label
 from weighbridge.errors import EngineError
-from weighbridge.setting_sections import LocalSettings
 from weighbridge.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -176,22 +176,11 @@ def _earlier_renames(known: Iterable[Version], field: JudgedField) -> dict[str, 
 
 
 def _engine(settings: Settings) -> Engine:
-    configured = (p for p in settings.asked if isinstance(p, LocalSettings))
-    local = next(configured, LocalSettings(kind="local"))
+    local = configured(settings)
     if local.prior == "off":
         raise EngineError("nothing can be learned without a label prior; the config has it off")
-    from weighbridge.providers.local import LocalProvider
-
-    LocalProvider(model=local.model, prior=local.prior).check()
-    from weighbridge.local_engine.engine import Engine
-
-    return Engine.load(
-        local.model,
-        prior=local.prior,
-        precision=local.precision,
-        threads=local.threads,
-        max_ticket_tokens=local.max_ticket_tokens,
-    )
+    check_engine(local, prior=local.prior)
+    return load_engine(local, prior=local.prior)
 
 
 def _show_lessons(lessons: Mapping[str, tuple[Lesson, int | None]], *, as_json: bool) -> None:
