@@ -12,14 +12,20 @@ from weighbridge.providers.protocol import Failure
 from weighbridge.router.visit import planned
 from weighbridge.schemas.ticket import Ticket
 from weighbridge.settings import load_settings
+from weighbridge.webhook_config import build_webhooks
 
 CANARY = "sk-canary-0123456789"
 
+HOOK = {"name": "desk", "url": "https://hook.example/in"}
 OPENAI = {"name": "a", "kind": "openai", "base_url": "https://host/v1", "model": "m"}
 
 
 def chosen(**changes):
     return load_settings({"provider": [{**OPENAI, **changes}]}).provider[0]
+
+
+def hooked(**given):
+    return load_settings({"review": {"webhook": [{**HOOK, **given}]}})
 
 
 def task(**given):
@@ -63,6 +69,39 @@ def test_key_that_is_missing_or_fits_no_header_is_refused_and_not_repeated(
 def test_key_file_that_cannot_be_read_is_refused(path):
     with pytest.raises(ConfigError, match="cannot be read"):
         read_key(chosen(api_key_file=path))
+
+
+def test_secret_of_a_webhook_comes_from_the_environment_or_a_file(tmp_path, monkeypatch):
+    """One of them; what they hold is never repeated."""
+    monkeypatch.setenv("SOME_SECRET", CANARY)
+    path = tmp_path / "secret"
+    path.write_text(f"{CANARY}\n")
+    for named in ({"secret_env": "SOME_SECRET"}, {"secret_file": str(path)}):
+        [hook] = build_webhooks(hooked(**named))
+        assert hook.secret == CANARY
+        assert CANARY not in repr(hook)
+    for named in ({}, {"secret_env": "SOME_SECRET", "secret_file": str(path)}):
+        with pytest.raises(ConfigError, match="one of them"):
+            build_webhooks(hooked(**named))
+
+
+@pytest.mark.parametrize(
+    ("written", "problem"),
+    [
+        (None, "cannot be read: No such file"),
+        (" \n", "is empty"),
+        (f"whsec_{CANARY}", "is no secret: want base 64"),
+    ],
+)
+def test_webhook_without_a_secret_is_refused_and_says_what_a_secret_is(tmp_path, written, problem):
+    """As keys of providers are."""
+    path = tmp_path / "secret"
+    if written is not None:
+        path.write_text(written)
+    with pytest.raises(ConfigError, match=problem) as refused:
+        build_webhooks(hooked(secret_file=str(path)))
+    assert refused.value.key == "secret_file"
+    assert CANARY not in f"{refused.value!r} {refused.value} {refused.value.hint}"
 
 
 @pytest.mark.parametrize(
