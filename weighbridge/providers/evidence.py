@@ -102,11 +102,12 @@ class Alignment:
                 return None
             spellings[chosen] |= {place.spelling}
         others = [text for i, its in enumerate(spellings) if i != chosen for text in its]
+        stem = self.joined[place.start : place.closer]
         steps = _steps(
             self.tokens,
             place,
             has_quotes=known.has_quotes,
-            must_close=any(text.startswith(place.stem) for text in others),
+            must_close=any(text.startswith(stem) for text in others),
         )
         if not steps:
             return None
@@ -130,8 +131,12 @@ class Alignment:
         )
 
     def _place(self, path: Path) -> _Place | None:
-        place = value_span(self.answer, path)
-        return place and _Place(self.joined, self.start + place[0], self.start + place[1])
+        span = value_span(self.answer, path)
+        if span is None:
+            return None
+        start, end = self.start + span[0], self.start + span[1]
+        spelling = self.joined[start:end]
+        return _Place(self.joined, start, end - spelling.endswith(_CLOSERS), spelling)
 
 
 def value_span(text: str, path: Path) -> tuple[int, int] | None:
@@ -146,26 +151,13 @@ def value_span(text: str, path: Path) -> tuple[int, int] | None:
     return place and (len(_utf8(text[: place[0]])), len(_utf8(text[: place[1]])))
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(NamedTuple):
     """Where a value stands in the joined bytes of all tokens."""
 
     joined: bytes
     start: int
-    end: int
-
-    @property
-    def spelling(self) -> bytes:
-        return self.joined[self.start : self.end]
-
-    @property
-    def stem(self) -> bytes:
-        return self.joined[self.start : self.closer]
-
-    @property
-    def closer(self) -> int:
-        """The byte that ends the value: its last, or the one behind a scalar."""
-        return self.end - 1 if self.spelling.endswith(_CLOSERS) else self.end
+    closer: int  # the byte that ends the value: its last, or the one behind a scalar
+    spelling: bytes
 
 
 class _Step(NamedTuple):
@@ -219,6 +211,7 @@ def _weigh(
             for spelling in known
             if spelling.startswith(done)
         ]
+        beginnings = {rest[:1] for _, rest in ways}
         listed = probability
         for other, logprob in token.top:
             if other == token.token:
@@ -228,7 +221,7 @@ def _weigh(
             if not other:  # a special token, such as the end of the answer
                 continue
             said = _inside(other, lead) if at <= place.start else other
-            if said is None:
+            if said is None or (said and not {said[:1], b""} & beginnings):
                 continue
             takers = {
                 i

@@ -60,7 +60,7 @@ def signs(ticket: Ticket, task: Task) -> tuple[str, ...]:
     >>> signs(Ticket.of("I was charged twice, refund please"), Task.triage())
     ()
     """
-    known = _vocabulary(tuple(map(_names, task.fields)))
+    known = _vocabulary_of(task.fields)
     whole = ticket.full_text
     text = _FLAG.sub("", whole[:_ENOUGH_CHARACTERS])
     found: set[str] = set()
@@ -175,6 +175,11 @@ def _is_odd(folded: str, span: Span, spans: Spans) -> bool:
 
 def _num_between(spans: Sequence[Span], begin: int, end: int) -> int:
     return bisect_left(spans, (end, 0)) - bisect_left(spans, (begin, 0))
+
+
+@lru_cache(maxsize=64)
+def _vocabulary_of(fields: tuple[JudgedField, ...]) -> _Vocabulary:
+    return _vocabulary(tuple(map(_names, fields)))
 
 
 @lru_cache(maxsize=64)

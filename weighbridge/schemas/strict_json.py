@@ -37,13 +37,7 @@ def loads(text: str) -> Json:
     if not text.strip(" \t\r\n"):
         raise JsonInvalid("no JSON at all: the text is empty")
     try:
-        value: Json = json.loads(
-            text,
-            object_pairs_hook=_object,
-            parse_constant=_constant,
-            parse_float=_float,
-            parse_int=_int,
-        )
+        value: Json = _DECODER.decode(text)
     except json.JSONDecodeError as error:
         # Not chained: the cause holds the whole text.
         raise JsonInvalid(f"not JSON: {error.msg}", error.pos) from None
@@ -109,3 +103,8 @@ def _int(digits: str) -> int:
         return int(digits)
     except ValueError:  # Python's own limit on digits, 4,300 unless set otherwise
         raise JsonInvalid("an integer has too many digits") from None
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_object, parse_constant=_constant, parse_float=_float, parse_int=_int
+)

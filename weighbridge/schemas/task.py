@@ -68,6 +68,9 @@ class JudgedField:
     required: bool
     has_topics: bool
 
+    def __hash__(self) -> int:
+        return hash((self.name, self.path))  # options and labels may have no hash
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogitBias:
