@@ -63,6 +63,7 @@ bench: $(VENV)/dev
 	$(BIN)/python -m bench.overhead
 	$(BIN)/python -m bench.soak --calls 20000
 	$(BIN)/python -m bench.queue
+	$(foreach draw,$(firstword $(DRAWS)),$(BIN)/python -m bench.learning_time $(draw))
 	$(if $(SUITES),$(BIN)/python -m bench.schemas $(SUITES))
 	$(if $(SUITES),$(BIN)/python -m bench.schemas_plans $(SUITES))
 
