@@ -142,16 +142,16 @@ class Scales:
         """
         if not weighings:
             return None
-        needed = [weighings[name] for name, found in decision.fields.items() if found.required]
-        covering = [(weighing, self._ruling(weighing.key).guarantee) for weighing in needed]
-        known = [
-            guarantee
-            for weighing, guarantee in covering
-            if guarantee is not None and weighing.confidence >= guarantee.threshold
-        ]
-        if not known or len(known) < len(needed):
-            return None
-        return max(known, key=lambda one: (one.confidence is None, one.risk))
+        covering = []
+        for name, found in decision.fields.items():
+            if not found.required:
+                continue
+            weighing = weighings[name]
+            guarantee = self._ruling(weighing.key).guarantee
+            if guarantee is None or not weighing.confidence >= guarantee.threshold:
+                return None
+            covering.append(guarantee)
+        return max(covering, key=lambda one: (one.confidence is None, one.risk), default=None)
 
     def _ruling(self, key: CalibrationKey) -> Ruling:
         return NO_RULING if self.rulings is None else self.rulings.ruling(key)
