@@ -10,7 +10,7 @@ from queue_entries import make_entry
 from weighbridge.errors import ChangeRefused, LeaseLost
 from weighbridge.review.items import State
 from weighbridge.review.queue import ReviewQueue
-from weighbridge.review.queueing.rows import moment
+from weighbridge.store.times import moment
 
 BUG = {"category": "bug"}
 

@@ -14,8 +14,8 @@ from weighbridge.review.items import State
 from weighbridge.review.overviews import Search, WhyEmpty
 from weighbridge.review.queue import ReviewQueue
 from weighbridge.review.queueing.ordering import HEAD_STARTS_S, LEAD_S, sort_key, uncertainty
-from weighbridge.review.queueing.rows import moment
 from weighbridge.review.queueing.twins import group_key
+from weighbridge.store.times import moment
 
 BUG = {"category": "bug"}
 NOTHING = WhyEmpty(

@@ -21,8 +21,8 @@ from sqlalchemy import select
 
 from weighbridge.errors import ChangeRefused, LeaseLost, VerdictInvalid
 from weighbridge.review.queue import ReviewQueue
-from weighbridge.review.queueing.rows import microseconds, moment
 from weighbridge.store.queue_tables import event_table, item_table, slot_table, verdict_table
+from weighbridge.store.times import microseconds, moment
 
 LEASE_S = 60
 reviewers = st.sampled_from(REVIEWERS)

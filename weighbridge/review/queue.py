@@ -21,10 +21,11 @@ from weighbridge.review.queueing.ids import time_ordered_id
 from weighbridge.review.queueing.judging import Answer
 from weighbridge.review.queueing.ordering import HEAD_STARTS_S
 from weighbridge.review.queueing.reading import read
-from weighbridge.review.queueing.rows import microseconds
 from weighbridge.review.queueing.statements import MAX_LEASE_US
 from weighbridge.review.telling.subscriptions import Subscription, tell
 from weighbridge.store.database import Database
+from weighbridge.store.dialect import now_us
+from weighbridge.store.times import microseconds
 
 LEASE_S: Final = 600.0
 
@@ -335,7 +336,7 @@ class ReviewQueue(QueueReading):
     def _writing(self, *, is_fleeting: bool = False) -> Iterator[tuple[Connection, int]]:
         """A transaction that writes, and the time. A lease that a power cut takes harms nobody."""
         with self._database.writing(is_fleeting=is_fleeting) as connection:
-            yield connection, self._now(connection)
+            yield connection, now_us(connection, self._clock)
 
 
 def _term(now: int, lease_s: float) -> Term:

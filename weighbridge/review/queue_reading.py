@@ -112,10 +112,7 @@ class QueueReading:
     def _reading(self) -> Iterator[tuple[Connection, int]]:
         """A transaction that only reads, and the time."""
         with self._database.reading() as connection:
-            yield connection, self._now(connection)
-
-    def _now(self, connection: Connection) -> int:
-        return dialect.now_us(connection) if self._clock is None else round(self._clock() * 1e6)
+            yield connection, dialect.now_us(connection, self._clock)
 
 
 def _check_limit(limit: int) -> None:

@@ -22,7 +22,6 @@ from weighbridge.review.items import State
 from weighbridge.review.queueing import changing
 from weighbridge.review.queueing.history import MACHINE, record
 from weighbridge.review.queueing.outcomes import canonical
-from weighbridge.review.queueing.rows import microseconds
 from weighbridge.store import dialect
 from weighbridge.store.database import Database
 from weighbridge.store.outbox_tables import outbox_table
@@ -34,6 +33,7 @@ from weighbridge.store.queue_tables import (
     verdict_table,
 )
 from weighbridge.store.tables import cached_decision_table
+from weighbridge.store.times import microseconds
 
 _AT_ONCE: Final = 200  # items in one transaction: others can write in between
 _WRITTEN: Final = ("text", "reason")  # what people wrote, in a line of history
@@ -124,7 +124,7 @@ class Retention:
         """
         with self._database.writing() as connection:
             _overwriting(connection)
-            now = self._now(connection)
+            now = dialect.now_us(connection, self._clock)
             connection.execute(delete(cached_decision_table))
             of_ticket = _item.ticket_id == ticket_id
             open_ids = connection.scalars(select(_item.id).where(UNSETTLED, of_ticket)).all()
@@ -141,15 +141,12 @@ class Retention:
     ) -> tuple[int, str | None]:
         """Remove the texts of some items behind `last`; returns how many, and the new last."""
         _overwriting(connection)
-        now = self._now(connection)
+        now = dialect.now_us(connection, self._clock)
         has_texts = _item.erased_at.is_(None)
         rows = _locked(connection, is_over, has_texts, _item.id > last, limit=_AT_ONCE)
         for row in rows:
             _remove(connection, row, MACHINE, now)
         return len(rows), rows[-1].id if len(rows) == _AT_ONCE else None
-
-    def _now(self, connection: Connection) -> int:
-        return dialect.now_us(connection) if self._clock is None else round(self._clock() * 1e6)
 
 
 def _overwriting(connection: Connection) -> None:

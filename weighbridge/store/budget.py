@@ -17,11 +17,11 @@ from weighbridge.store import forks
 from weighbridge.store.database import Database
 from weighbridge.store.dialect import insert_or_add, lock
 from weighbridge.store.tables import OF_TICKET, spending_table
+from weighbridge.store.times import EPOCH
 
 TICKETS_KEPT_DAYS: Final = 7
 
 _FORGOTTEN_AT_ONCE = 8  # rows: more than a reservation adds, and no burden to it
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _logger = logging.getLogger(__name__)
 
 _Account: TypeAlias = tuple[str, str]
@@ -96,7 +96,7 @@ class SharedBooks:
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="weighbridge-budget")
 
     def _reserve(self, micro_usd: int, caps: Mapping[_Account, int]) -> _Booking | _Account | None:
-        day = (self._clock() - _EPOCH).days
+        day = (self._clock() - EPOCH).days
         try:
             with self._database.writing() as connection:
                 lock(connection, spending_table)

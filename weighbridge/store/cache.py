@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from sqlalchemy import bindparam, delete, or_, select, update
@@ -17,12 +17,11 @@ from weighbridge.store import forks
 from weighbridge.store.database import Database
 from weighbridge.store.dialect import insert_or_replace, lock
 from weighbridge.store.tables import cached_decision_table
+from weighbridge.store.times import microseconds
 
 _MOST_UNSAVED: Final = 1000  # records; while the database cannot be written, more are lost
 _MANY_USES: Final = 100  # are written even where nothing else is
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 _logger = logging.getLogger(__name__)
 
 
@@ -185,7 +184,7 @@ class SharedCache:
             connection.execute(delete(table).where(too_many))
 
     def _now(self) -> int:
-        return (self._clock() - _EPOCH) // _MICROSECOND
+        return microseconds(self._clock())
 
     def _warn(self, what: str, error: QueueUnavailable) -> None:
         if not self._has_warned:

@@ -7,8 +7,8 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Literal
+from datetime import datetime
+from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, delete, insert, select
 
@@ -16,10 +16,10 @@ from weighbridge.errors import PersonRefused
 from weighbridge.store.database import Database
 from weighbridge.store.people_tables import credential_table, person_table
 from weighbridge.store.roles import Role
+from weighbridge.store.times import moment
 
 Kind = Literal["session", "token", "link"]
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _credential, _person = credential_table.c, person_table.c
 
 
@@ -172,6 +172,6 @@ def _from(row: Row[Any]) -> Credential:
         person=row.person,
         scope=Role(row.scope),
         label=row.label,
-        created_at=_EPOCH + timedelta(microseconds=row.created_at),
-        expires_at=_EPOCH + timedelta(microseconds=row.expires_at),
+        created_at=moment(row.created_at),
+        expires_at=moment(row.expires_at),
     )

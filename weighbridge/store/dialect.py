@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TypeAlias
 
 from sqlalchemy import Column, Connection, Table, text
@@ -22,17 +22,23 @@ def is_postgresql(connection: Connection) -> bool:
     return connection.dialect.name == "postgresql"
 
 
-def now_us(connection: Connection) -> int:
-    """Microseconds since 1970 by the one clock that all users of this database share.
+def now_us(connection: Connection, clock: Callable[[], float] | None = None) -> int:
+    """Microseconds since 1970, by default of the one clock that all users of this database share.
 
     That of the server on PostgreSQL, which goes on within a transaction; that of this machine on
     SQLite, which no other machine can use.
+
+    Args:
+        connection: to the database.
+        clock: seconds since 1970, to be believed instead.
     """
+    if clock is not None:
+        return round(clock() * 1e6)
     if not is_postgresql(connection):
         return time.time_ns() // 1000
     # In whole numbers from the start: as a double the last microseconds would be rounded.
-    clock = text("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")
-    now: int = connection.execute(clock).scalar_one()
+    statement = text("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")
+    now: int = connection.execute(statement).scalar_one()
     return now
 
 

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from secrets import token_hex
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
@@ -29,6 +29,7 @@ from weighbridge.store.database import Database
 from weighbridge.store.dialect import lock
 from weighbridge.store.exchanger import Exchanger
 from weighbridge.store.tables import cooldown_table
+from weighbridge.store.times import microseconds, moment
 
 BUSY_S: Final = 1.0  # between two looks at the database while somebody is cooling
 QUIET_S: Final = 5.0  # otherwise
@@ -41,9 +42,6 @@ _WORDS: Final[Mapping[tuple[FailureKind, bool], str]] = {
     **{(kind, True): f"{kind.value}:asked" for kind in FailureKind},
 }
 _CAUSES: Final = {word: cause for cause, word in _WORDS.items()}
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +169,7 @@ class SharedHealth:
                 identity=key.identity,
                 kind=_CAUSES[key.word][0],
                 is_asked=_CAUSES[key.word][1],
-                began=_EPOCH + (now.wall - _us(now.mono - span.began)) * _MICROSECOND,
+                began=moment(now.wall - _us(now.mono - span.began)),
                 left_s=span.over - now.mono,
             )
             for key, span in known
@@ -215,7 +213,7 @@ class SharedHealth:
             self._known = {row.key: span for row, span in settled.items()}
 
     def _now(self) -> _Now:
-        return _Now((self._clock() - _EPOCH) // _MICROSECOND, self._monotonic())
+        return _Now(microseconds(self._clock()), self._monotonic())
 
 
 class _Key(NamedTuple):

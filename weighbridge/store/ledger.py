@@ -16,11 +16,9 @@ from weighbridge.store.database import Database
 from weighbridge.store.dialect import insert_or_replace, lock
 from weighbridge.store.exchanger import Exchanger
 from weighbridge.store.tables import capability_table
+from weighbridge.store.times import microseconds, moment
 
 REFRESHED_AFTER: Final = timedelta(seconds=30)
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 
 
 class CapabilityLedger:
@@ -114,7 +112,7 @@ class CapabilityLedger:
         try:
             with self._database.writing() as connection:
                 lock(connection, capability_table)
-                is_over = capability_table.c.expires_at <= _microseconds(now)
+                is_over = capability_table.c.expires_at <= microseconds(now)
                 connection.execute(delete(capability_table).where(is_over))
                 stored = _read(connection)
                 for key, fact in unsaved.items():
@@ -164,8 +162,8 @@ def _fact(row: Row[Any]) -> Fact | None:
         value=row.value,
         note=row.note,
         source=row.source,
-        checked=_EPOCH + row.checked_at * _MICROSECOND,
-        expires=None if row.expires_at is None else _EPOCH + row.expires_at * _MICROSECOND,
+        checked=moment(row.checked_at),
+        expires=None if row.expires_at is None else moment(row.expires_at),
         server=row.server,
     )
 
@@ -180,12 +178,8 @@ def _put(connection: Connection, key: _Key, fact: Fact) -> None:
         "value": fact.value,
         "note": fact.note,
         "source": fact.source,
-        "checked_at": _microseconds(fact.checked),
-        "expires_at": None if fact.expires is None else _microseconds(fact.expires),
+        "checked_at": microseconds(fact.checked),
+        "expires_at": None if fact.expires is None else microseconds(fact.expires),
         "server": fact.server,
     }
     connection.execute(insert_or_replace(connection, capability_table), row)
-
-
-def _microseconds(time: datetime) -> int:
-    return (time - _EPOCH) // _MICROSECOND

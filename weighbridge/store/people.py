@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 from sqlalchemy import Row, insert, select, update
@@ -17,9 +17,9 @@ from weighbridge.store.database import Database
 from weighbridge.store.dialect import lock
 from weighbridge.store.people_tables import person_table
 from weighbridge.store.roles import Role
+from weighbridge.store.times import EPOCH, moment
 
 _NAME: Final = re.compile(r"[\w.@+-]{1,64}")  # e-mail addresses are names too
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Person:
     settings: Mapping[str, Json] = field(default_factory=dict)
     has_password: bool = False
     is_disabled: bool = False
-    created_at: datetime = _EPOCH
+    created_at: datetime = EPOCH
 
 
 class People:
@@ -148,5 +148,5 @@ def _person(row: Row[Any]) -> Person:
         settings=row.settings_json,
         has_password=row.password_hash is not None,
         is_disabled=row.disabled_at is not None,
-        created_at=_EPOCH + timedelta(microseconds=row.created_at),
+        created_at=moment(row.created_at),
     )

@@ -17,11 +17,11 @@ from typing import Any
 from sqlalchemy import Row, Select, select
 
 from weighbridge.decision import Json, label
-from weighbridge.review.queueing.rows import moment
 from weighbridge.review.queueing.twins import group_key
 from weighbridge.store.database import Database
 from weighbridge.store.guarantee_tables import AUDITED
 from weighbridge.store.queue_tables import item_table
+from weighbridge.store.times import moment
 
 _item = item_table.c
 

@@ -17,11 +17,11 @@ from sqlalchemy import Connection, Row, Select, func, select
 from weighbridge.decision import Json
 from weighbridge.errors import LearnedUnknown, QueueUnavailable
 from weighbridge.review.learning.examples import Example, read_examples
-from weighbridge.review.queueing.rows import moment
 from weighbridge.store.database import Database
 from weighbridge.store.dialect import lock, now_us
 from weighbridge.store.exchanger import Exchanger
 from weighbridge.store.learned_tables import learned_table, learned_use_table
+from weighbridge.store.times import moment
 
 PAUSE_S: Final = 3.0  # between two looks at the database
 

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from weighbridge.review.proving.kept import Kept, alarm
 from weighbridge.review.proving.labelled import newest_position, read_samples
-from weighbridge.review.queueing.rows import microseconds
+from weighbridge.store.times import microseconds
 
 
 def alarmed(connection: Connection, certificates: Mapping[int, Kept], now: datetime) -> list[Kept]:

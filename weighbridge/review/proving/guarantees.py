@@ -19,7 +19,6 @@ from weighbridge.review.proving.kept import (
 )
 from weighbridge.review.proving.labelled import Sample, known_keys, read_samples
 from weighbridge.review.proving.looks import Look, Wanted
-from weighbridge.review.queueing.rows import moment
 from weighbridge.review.statistics.calibration import Isotonic, Platt
 from weighbridge.review.statistics.calibration_fits import (
     MIN_LABELS_ISOTONIC,
@@ -31,6 +30,7 @@ from weighbridge.store.database import Database
 from weighbridge.store.decision_tables import calibration_key_table, weighing_table
 from weighbridge.store.dialect import lock, now_us
 from weighbridge.store.guarantee_tables import look_table
+from weighbridge.store.times import moment
 
 Fit: TypeAlias = Platt | Isotonic
 

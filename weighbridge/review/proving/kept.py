@@ -11,12 +11,12 @@ from sqlalchemy import Connection, Row, Update, delete, insert, select, update
 
 from weighbridge.decision import CalibrationKey, Guarantee
 from weighbridge.review.proving.labelled import Sample
-from weighbridge.review.queueing.rows import microseconds, moment
 from weighbridge.review.statistics.calibration import Isotonic, Platt
 from weighbridge.review.statistics.certificate import Certificate, Tested
 from weighbridge.review.statistics.joint_risk import JointGuarantee
 from weighbridge.review.statistics.monitor import Proof, Standing, Watch, standing, watch
 from weighbridge.store.guarantee_tables import calibrator_table, certificate_table
+from weighbridge.store.times import microseconds, moment
 
 _MEMORY_US: Final = 30 * 86_400_000_000  # however short a certificate's life is
 

@@ -19,7 +19,6 @@ from weighbridge.decision import CalibrationKey
 from weighbridge.review.proving.kept import Kept, keep_certificate
 from weighbridge.review.proving.labelled import Sample, read_samples, read_traffic
 from weighbridge.review.proving.looks import Look, Step, Wanted
-from weighbridge.review.queueing.rows import moment
 from weighbridge.review.statistics.certificate import (
     Certificate,
     Tested,
@@ -44,6 +43,7 @@ from weighbridge.store.decision_tables import (
 )
 from weighbridge.store.dialect import now_us
 from weighbridge.store.guarantee_tables import certificate_table, look_table
+from weighbridge.store.times import moment
 
 _DAY_US: Final = 86_400_000_000
 _RATE_DAYS: Final = 7  # that the present traffic is counted over

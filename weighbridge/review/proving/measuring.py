@@ -29,7 +29,7 @@ from weighbridge.review.proving.metrics import (
     Trigger,
 )
 from weighbridge.review.queueing.outcomes import canonical
-from weighbridge.review.queueing.rows import microseconds, moment, split
+from weighbridge.review.queueing.rows import split
 from weighbridge.review.statistics.agreement import Agreement, agreement_of
 from weighbridge.review.statistics.audited_error import AuditedError, error_rate
 from weighbridge.review.statistics.calibration import Isotonic, Platt
@@ -40,6 +40,7 @@ from weighbridge.store.decision_tables import decision_table
 from weighbridge.store.dialect import now_us
 from weighbridge.store.guarantee_tables import DUE
 from weighbridge.store.queue_tables import UNSETTLED, item_table, verdict_table
+from weighbridge.store.times import microseconds, moment
 
 WINDOW_DAYS: Final = 7.0
 

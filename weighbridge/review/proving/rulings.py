@@ -23,11 +23,11 @@ from weighbridge.review.proving.labelled import known_keys, newest_position
 from weighbridge.review.statistics.calibration import Isotonic, Platt
 from weighbridge.store.database import Database
 from weighbridge.store.exchanger import Exchanger
+from weighbridge.store.times import EPOCH
 
 PAUSE_S: Final = 3.0  # between two looks at the database
 
 _NOTHING: Final = Ruling()
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Rulings:
@@ -149,7 +149,7 @@ class _Known(NamedTuple):
         probability = None if fit is None else fit.probability
         otherwise = Ruling(probability=probability)
         if kept is None or kept.revoked_at is not None:
-            begin = end = _EPOCH
+            begin = end = EPOCH
             within = otherwise
         else:
             begin, end = kept.made_at, kept.proof.expires_at

@@ -13,9 +13,9 @@ from weighbridge.review.items import Item, SlotKind, SlotState, State
 from weighbridge.review.queueing import statements
 from weighbridge.review.queueing.history import record
 from weighbridge.review.queueing.reading import locked, read, slots_of
-from weighbridge.review.queueing.rows import moment
 from weighbridge.store import dialect
 from weighbridge.store.queue_tables import item_table, skip_table, slot_table
+from weighbridge.store.times import moment
 
 _slot = slot_table.c
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, case, exists, func, select
 from weighbridge.review.items import SlotKind, State
 from weighbridge.review.overviews import Stats, WhyEmpty
 from weighbridge.review.queueing import statements
-from weighbridge.review.queueing.rows import moment, split
+from weighbridge.review.queueing.rows import split
 from weighbridge.store.queue_tables import (
     LEASED,
     OPEN,
@@ -20,6 +20,7 @@ from weighbridge.store.queue_tables import (
     slot_table,
     verdict_table,
 )
+from weighbridge.store.times import moment
 
 _item, _slot, _verdict = item_table.c, slot_table.c, verdict_table.c
 

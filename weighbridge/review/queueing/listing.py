@@ -25,7 +25,7 @@ from weighbridge.review.items import Event, Item, State
 from weighbridge.review.overviews import Mine, Search
 from weighbridge.review.queueing import statements
 from weighbridge.review.queueing.reading import items_of
-from weighbridge.review.queueing.rows import event_from, microseconds, verdict_from
+from weighbridge.review.queueing.rows import event_from, verdict_from
 from weighbridge.store.columns import CleanText
 from weighbridge.store.queue_tables import (
     UNSETTLED,
@@ -34,6 +34,7 @@ from weighbridge.store.queue_tables import (
     slot_table,
     verdict_table,
 )
+from weighbridge.store.times import microseconds
 
 NUM_RECENT: Final = 10
 

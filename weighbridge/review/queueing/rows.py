@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from datetime import datetime
+from typing import Any
 
 from sqlalchemy import Row
 
 from weighbridge.decision import Json, Question, ReviewId
 from weighbridge.review.items import Event, Item, Lease, Slot, SlotKind, SlotState, State, Verdict
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
+from weighbridge.store.times import moment
 
 
 def item_from(
@@ -106,23 +104,6 @@ def joined(codes: Iterable[str]) -> str:
 def split(codes: str) -> tuple[str, ...]:
     """What `joined` has joined."""
     return tuple(codes.split(",")) if codes else ()
-
-
-def moment(us: int) -> datetime:
-    """Microseconds since 1970 as a time in UTC."""
-    # Not fromtimestamp: a float of seconds does not hold every microsecond.
-    return _EPOCH + us * _MICROSECOND
-
-
-def microseconds(time: datetime) -> int:
-    """Microseconds since 1970.
-
-    Raises:
-        ValueError: the time has no time zone, so nobody knows when it is.
-    """
-    if time.tzinfo is None:
-        raise ValueError("want a time with a time zone")
-    return (time - _EPOCH) // _MICROSECOND
 
 
 def _lease_from(slot: Row[Any]) -> Lease:

@@ -16,11 +16,11 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, and_, exists, func, select, update
 
 from weighbridge.decision import Json
-from weighbridge.review.queueing.rows import moment
 from weighbridge.review.telling.subscriptions import EventKind
 from weighbridge.store import dialect
 from weighbridge.store.database import Database
 from weighbridge.store.outbox_tables import outbox_table
+from weighbridge.store.times import moment
 
 _outbox = outbox_table.c
 
@@ -213,9 +213,7 @@ class Outbox:
     @contextmanager
     def _writing(self) -> Iterator[tuple[Connection, int]]:
         with self._database.writing() as connection:
-            clock = self._clock
-            now = dialect.now_us(connection) if clock is None else round(clock() * 1e6)
-            yield connection, now
+            yield connection, dialect.now_us(connection, self._clock)
 
 
 def _pending(table: Any = outbox_table) -> list[Any]:

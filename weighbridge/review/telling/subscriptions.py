@@ -13,10 +13,10 @@ from typing import Any, Final
 from sqlalchemy import Connection, Row, select
 
 from weighbridge.decision import Json
-from weighbridge.review.queueing.rows import moment
 from weighbridge.store import dialect
 from weighbridge.store.outbox_tables import outbox_table
 from weighbridge.store.queue_tables import event_table, item_table
+from weighbridge.store.times import moment
 
 _outbox, _event = outbox_table.c, event_table.c
 
