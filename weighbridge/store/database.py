@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, Protocol
@@ -15,6 +16,8 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from weighbridge.errors import QueueUnavailable
 from weighbridge.store import dialect, forks, postgresql, sqlite
 from weighbridge.store.migrations import HEAD, REVISIONS, upgrade
+
+MOST_OPEN: Final = 15  # connections of one process; few of them are kept while nobody needs them
 
 _EXAMPLES: Final = "sqlite:///path/to/file.db or postgresql+psycopg://user@host/database"
 
@@ -30,7 +33,8 @@ class Database:
         url: such as `sqlite:////var/lib/weighbridge.db`, where a relative path counts from the
             working directory of this moment, or `postgresql+psycopg://ann@db.example.org/review`,
             with options of libpq such as `?sslmode=verify-full`.
-        busy_timeout_s: how long to wait for a lock that another transaction holds.
+        busy_timeout_s: how long to wait for a lock that another transaction holds, for one of the
+            `MOST_OPEN` connections while all are in use, and for a server that does not answer.
 
     Raises:
         QueueUnavailable: here and from every transaction, whatever the database's complaint; the
@@ -49,6 +53,7 @@ class Database:
             parsed = self._kind.checked(parsed, self.url)
             self._engine = self._kind.engine(parsed, self.url, busy_timeout_s)
             self._is_memory = not self.is_postgresql and sqlite.is_memory(parsed)
+            self._most_open = 1 if self._is_memory else MOST_OPEN
             self._busy_timeout_s = busy_timeout_s
             # Other sets of options over the same pool.
             self._reader = self._engine.execution_options(**self._kind.READING)
@@ -77,7 +82,9 @@ class Database:
             yield connection
 
     @contextmanager
-    def writing(self, *, is_fleeting: bool = False) -> Iterator[Connection]:
+    def writing(
+        self, *, is_fleeting: bool = False, patience_s: float | None = None
+    ) -> Iterator[Connection]:
         """A transaction that may write, committed when the block ends without an exception.
 
         On SQLite it takes the one write lock at once. On PostgreSQL others write meanwhile: whoever
@@ -86,10 +93,17 @@ class Database:
         Args:
             is_fleeting: do not wait for the disk. A power cut may take the last moments of such
                 transactions back, whole ones in order, and never what was committed otherwise.
+            patience_s: wait no longer than this for a free connection and then for a lock, if it
+                is less than `busy_timeout_s`; 0 or less: not at all, or a millisecond. SQLite has
+                one lock; on PostgreSQL each lock may take what is left. A server that has gone
+                silent is still waited for as long as ever.
         """
         engine = self._fleeting if is_fleeting else self._writer
-        with self._in_use(), engine.begin() as connection:
-            yield connection
+        with self._in_use(patience_s) as left_s, engine.connect() as connection:
+            if left_s < self._busy_timeout_s:
+                connection.execution_options(patience_s=left_s)
+            with connection.begin():
+                yield connection
 
     def scrub(self, *, rewrite: bool = False) -> None:
         """Have the database's own files hold nothing any more of what was deleted.
@@ -144,21 +158,36 @@ class Database:
             upgrade(connection)
 
     @contextmanager
-    def _in_use(self) -> Iterator[None]:
-        """The time of one transaction, in which no process is forked off."""
+    def _in_use(self, patience_s: float | None = None) -> Iterator[float]:
+        """The time of one transaction, in which no process is forked off; says what is left."""
+        left_s = self._busy_timeout_s
+        if patience_s is not None:
+            left_s = max(0.0, min(left_s, patience_s))
         with self._at_rest:
             if self._is_torn:
                 raise QueueUnavailable(
                     self.url, "this process was forked off in the middle of a transaction"
                 )
+            if self._num_open >= self._most_open:
+                # Here and not in the pool, which has one patience for everybody.
+                give_up_at = time.monotonic() + left_s
+                if not self._at_rest.wait_for(self._has_room, left_s):
+                    raise QueueUnavailable(
+                        self.url, f"all connections are in use, {self._most_open} of them"
+                    )
+                if patience_s is not None:
+                    left_s = max(0.0, give_up_at - time.monotonic())
             self._num_open += 1
         try:
             with self._translated():
-                yield
+                yield left_s
         finally:
             with self._at_rest:
                 self._num_open -= 1
                 self._at_rest.notify_all()
+
+    def _has_room(self) -> bool:
+        return self._num_open < self._most_open
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

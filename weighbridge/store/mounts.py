@@ -1,4 +1,4 @@
-"""Mounts: whether a path lies on a file system that other machines share."""
+"""Mounts: what file system a path lies on, and whether other machines share it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ _SHARED: Final = re.compile(
     r"nfs\d?|cifs|smb\d?|smbfs|9p|afs|ceph|gluster|glusterfs|lustre|beegfs|ncpfs|vboxsf"
     r"|fuse\.(sshfs|glusterfs|ceph|rclone|s3fs|gcsfuse|vmhgfs-fuse)"
 )
+
+# Those of Linux that keep a file's number on the disk, or with it in memory.
+_NUMBERED: Final = re.compile(r"ext[234]|xfs|btrfs|zfs|f2fs|jfs|bcachefs|tmpfs|overlay")
 
 
 def mount_table() -> str:
@@ -35,6 +38,31 @@ def shared_file_system(path: PurePath, table: str) -> str | None:
         'nfs4'
         >>> shared_file_system(PurePath("/home/bob/queue.db"), table)
     """
+    place, kind = _nearest(path, table)
+    # Sandboxes have 9p for their own root, which nobody else sees.
+    is_own_root = kind == "9p" and place == "/"
+    return kind if _SHARED.fullmatch(kind) and not is_own_root else None
+
+
+def keeps_file_numbers(path: PurePath, table: str) -> bool:
+    r"""Whether a file under `path` has one inode number for life; False where that is not known.
+
+    Args:
+        path: absolute, links resolved.
+        table: as `mount_table` gives it.
+
+    Example:
+        >>> table = "/dev/sda / ext4 rw 0 0\nann@server: /home/ann fuse.sshfs rw 0 0"
+        >>> keeps_file_numbers(PurePath("/home/bob/queue.db"), table)
+        True
+        >>> keeps_file_numbers(PurePath("/home/ann/queue.db"), table)
+        False
+    """
+    return bool(_NUMBERED.fullmatch(_nearest(path, table)[1]))
+
+
+def _nearest(path: PurePath, table: str) -> tuple[str, str]:
+    """Place and type of the mount that a path lies on; two empty ones if none is known."""
     above = {str(place) for place in (path, *path.parents)}
     place, kind = "", ""
     for line in table.splitlines():
@@ -42,9 +70,7 @@ def shared_file_system(path: PurePath, table: str) -> str | None:
         if len(fields) >= 3 and (point := _unescaped(fields[1])) in above:
             # All are above the same path, so the longest is the nearest.
             place, kind = (point, fields[2]) if len(point) >= len(place) else (place, kind)
-    # Sandboxes have 9p for their own root, which nobody else sees.
-    is_own_root = kind == "9p" and place == "/"
-    return kind if _SHARED.fullmatch(kind) and not is_own_root else None
+    return place, kind
 
 
 def _unescaped(field: str) -> str:

@@ -20,7 +20,7 @@ READING: Mapping[str, Any] = {
     "postgresql_readonly": True,
 }
 WRITING: Mapping[str, Any] = {}  # `_SETTINGS` suffice
-FLEETING: Mapping[str, Any] = {"begin": ("SET LOCAL synchronous_commit = off",)}  # see `_begin`
+FLEETING: Mapping[str, Any] = {"begin": "SET LOCAL synchronous_commit = off"}  # see `_begin`
 # Of each connection. The server's own default of isolation might be another; under this one each
 # statement sees what is committed by then, on which SKIP LOCKED and `dialect.lock` count.
 _SETTINGS: Final = "SET default_transaction_isolation = 'read committed'; SET lock_timeout = {}"
@@ -99,6 +99,7 @@ def engine(url: URL, shown: str, busy_timeout_s: float) -> Engine:
         url,
         connect_args={name: value for name, value in defaults.items() if name not in url.query},
         pool_pre_ping=True,
+        max_overflow=-1,  # `Database` counts them
         hide_parameters=True,
     )
 
@@ -127,8 +128,13 @@ def prepare(engine: Engine, shown: str, patience_s: float) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    for statement in connection.get_execution_options().get("begin", ()):
-        connection.exec_driver_sql(statement)
+    options = connection.get_execution_options()
+    settings = [options["begin"]] if "begin" in options else []
+    if (patience_s := options.get("patience_s")) is not None:
+        # 0 would mean to wait for ever.
+        settings.append(f"SET LOCAL lock_timeout = {max(1, round(patience_s * 1000))}")
+    if settings:
+        connection.exec_driver_sql("; ".join(settings))
 
 
 def sever(engine: Engine) -> None:

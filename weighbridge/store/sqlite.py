@@ -11,18 +11,19 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, QueuePool, create_engine, event
 
 from weighbridge.errors import QueueUnavailable
 from weighbridge.store.mounts import mount_table, shared_file_system
+from weighbridge.store.whereabouts import Whereabouts
 
-# What `_begin` executes. A transaction that reads first and then asks for the write lock fails
-# without any waiting if somebody else wrote in between, so a writer asks at once. The log is synced
-# to disk with each commit, or with the next one that is; a connection remembers the last setting.
+# What `_begin` makes of a transaction. The log is synced to disk with each commit, or with the next
+# one that is; a connection remembers the last setting.
 READING: Mapping[str, Any] = {}
-WRITING: Mapping[str, Any] = {"begin": ("PRAGMA synchronous = FULL", "BEGIN IMMEDIATE")}
-FLEETING: Mapping[str, Any] = {"begin": ("PRAGMA synchronous = NORMAL", "BEGIN IMMEDIATE")}
+WRITING: Mapping[str, Any] = {"synchronous": "FULL"}
+FLEETING: Mapping[str, Any] = {"synchronous": "NORMAL"}
 
 _MEMORY: Final = ":memory:"
 _OLDEST: Final = (3, 35)  # the first with RETURNING
@@ -56,32 +57,29 @@ def checked(url: URL, shown: str) -> URL:
 
 def engine(url: URL, shown: str, busy_timeout_s: float) -> Engine:
     """Connections to the file, which is created where it is missing; see `Database`."""
+    limits: dict[str, Any] = {"max_overflow": -1}  # `Database` counts them
     if is_memory(url):
         # The data lives in its connection: one, kept for ever, lent to one thread at a time.
-        url, limits = url.set(database=_MEMORY), {"pool_size": 1, "max_overflow": 0}
+        place, where, limits = _MEMORY, None, {"pool_size": 1, "max_overflow": 0}
     else:
         path = Path(str(url.database)).absolute()
         try:
             _create(path)
         except OSError as error:
             raise QueueUnavailable(shown, error.strerror or type(error).__name__) from None
-        if kind := shared_file_system(path.resolve(), mount_table()):
+        table = mount_table()
+        if kind := shared_file_system(path.resolve(), table):
             _warn_of_network(shown, kind)
-        url, limits = url.set(database=str(path)), {}
+        # A file that is gone must not come back empty, so it is opened and not created.
+        place, where = f"file:{quote(os.fsencode(path))}?mode=rw", Whereabouts(path, shown, table)
     made = create_engine(
         url,
         poolclass=QueuePool,
-        # Python's own transaction control begins too late and too weakly; `_begin` does it.
-        connect_args={
-            "isolation_level": None,
-            "check_same_thread": False,
-            "timeout": busy_timeout_s,
-        },
+        creator=functools.partial(_connect, where, place, busy_timeout_s),
         hide_parameters=True,
         **limits,
     )
-    event.listen(made, "connect", _connect)
-    event.listen(made, "begin", _begin)
+    event.listen(made, "begin", functools.partial(_begin, where, round(busy_timeout_s * 1000)))
     return made
 
 
@@ -161,10 +159,41 @@ def _warn_of_network(shown: str, kind: str) -> None:
     )
 
 
-def _connect(connection: sqlite3.Connection, _record: object) -> None:
+def _connect(where: Whereabouts | None, place: str, busy_timeout_s: float) -> sqlite3.Connection:
+    if where is not None:
+        where.check()
+    connection = sqlite3.connect(
+        place,
+        uri=True,
+        timeout=busy_timeout_s,
+        # Python's own transaction control begins too late and too weakly; `_begin` does it.
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    if where is not None:
+        where.remember()
     connection.execute("PRAGMA foreign_keys = ON")
+    return connection
 
 
-def _begin(connection: Connection) -> None:
-    for statement in connection.get_execution_options().get("begin", ("BEGIN",)):
-        connection.exec_driver_sql(statement)
+def _begin(where: Whereabouts | None, usual_wait_ms: int, connection: Connection) -> None:
+    """Begin a transaction, on the driver's own connection: SQLAlchemy's ways take longer."""
+    raw: Any = connection.connection.driver_connection
+    options = connection.get_execution_options()
+    if (synchronous := options.get("synchronous")) is None:
+        raw.execute("BEGIN")
+        return
+    raw.execute(f"PRAGMA synchronous = {synchronous}")
+    # A transaction that reads first and then asks for the write lock fails without any waiting if
+    # somebody else wrote in between, so a writer asks at once. Nothing is waited for later.
+    if (patience_s := options.get("patience_s")) is None:
+        raw.execute("BEGIN IMMEDIATE")
+    else:
+        raw.execute(f"PRAGMA busy_timeout = {round(patience_s * 1000)}")
+        try:
+            raw.execute("BEGIN IMMEDIATE")
+        finally:
+            raw.execute(f"PRAGMA busy_timeout = {usual_wait_ms}")
+    if where is not None:
+        where.check()
+        where.check_side_files(connection.info)
