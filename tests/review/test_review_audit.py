@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from labelled import open_shares, shares, tallies
 from scipy import stats
 
-from weighbridge.review.proving.audit import AuditCoin, Toss, coin_cost
+from weighbridge.review.proving.audit import AuditCoin, Toss
 from weighbridge.review.statistics.audited_error import error_rate, true_error
 from weighbridge.review.statistics.labels import NotYet
 from weighbridge.review.statistics.unequal_audits import Stratum, unequal_audit_error
@@ -87,22 +87,6 @@ def test_coin_that_cannot_be_fair_is_refused(secret, rate, wanted):
     with pytest.raises(ValueError, match=wanted) as refused:
         AuditCoin(secret=secret, rate=rate)
     assert "short" not in str(refused.value)
-
-
-def test_check_values_of_the_cost_of_the_coin():
-    """2 000 tickets a day, 2 % audited, 80 % accepted."""
-    cost = coin_cost(tickets_per_day=2000, rate=0.02, coverage=0.8)
-    assert (cost.labels, cost.extra_reviews) == pytest.approx((40, 32))
-    assert 149 / cost.extra_reviews == pytest.approx(5, abs=0.5)  # days to 149 accepted labels
-
-
-@pytest.mark.parametrize(
-    ("tickets_per_day", "rate", "coverage"),
-    [(-1, 0.1, 0.1), (float("nan"), 0.1, 0.1), (10, 2, 0.1), (10, 0.1, -1)],
-)
-def test_cost_of_nonsense_is_refused(tickets_per_day, rate, coverage):
-    with pytest.raises(ValueError, match="want"):
-        coin_cost(tickets_per_day=tickets_per_day, rate=rate, coverage=coverage)
 
 
 @given(tallies(), open_shares)

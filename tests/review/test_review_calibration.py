@@ -10,7 +10,6 @@ from sklearn.isotonic import IsotonicRegression
 
 from weighbridge.decision import CalibrationKey
 from weighbridge.review.statistics.calibration import (
-    Histogram,
     Isotonic,
     Platt,
     Temperature,
@@ -18,7 +17,6 @@ from weighbridge.review.statistics.calibration import (
 from weighbridge.review.statistics.calibration_fits import (
     MIN_LABELS,
     MIN_LABELS_ISOTONIC,
-    fit_histogram,
     fit_isotonic,
     fit_platt,
     fit_temperature,
@@ -27,8 +25,7 @@ from weighbridge.review.statistics.calibration_fits import (
 from weighbridge.review.statistics.labels import Labels, NotYet
 from weighbridge.review.statistics.reliability import scores
 
-FITS = (fit_temperature, fit_platt, fit_isotonic, fit_histogram)
-KEEP_ORDER = (fit_temperature, fit_platt, fit_isotonic)
+FITS = (fit_temperature, fit_platt, fit_isotonic)
 
 
 def mean_log_loss(calibrator, some: Labels) -> float:
@@ -36,7 +33,7 @@ def mean_log_loss(calibrator, some: Labels) -> float:
     return -np.mean(np.log(np.where(some.correct, found, 1 - np.array(found))))
 
 
-@pytest.mark.parametrize("fit", KEEP_ORDER)
+@pytest.mark.parametrize("fit", FITS)
 @settings(max_examples=40, deadline=None)
 @given(some=labels(), one=shares, other=shares)
 def test_surer_answers_stay_surer(fit, some, one, other):
@@ -76,7 +73,7 @@ def test_labels_that_say_nothing_calibrate_nothing(fit, some, reason):
     assert fit(some, at_least=1).reason == reason
 
 
-@pytest.mark.parametrize("fit", KEEP_ORDER)
+@pytest.mark.parametrize("fit", FITS)
 def test_contradicting_labels_calibrate_nothing(fit):
     """Where the surest answers are the wrong ones, the confidence is of no use."""
     against = Labels(
@@ -91,7 +88,6 @@ def test_contradicting_labels_calibrate_nothing(fit):
     [
         (fit_temperature, MIN_LABELS),
         (fit_platt, MIN_LABELS),
-        (fit_histogram, MIN_LABELS),
         (fit_isotonic, MIN_LABELS_ISOTONIC),
     ],
 )
@@ -195,15 +191,6 @@ def test_negative_regularisation_is_refused():
         fit_platt(CHECK_SET, l2=-1)
 
 
-def test_histogram_is_never_certain():
-    """Laplace: a bin of right answers alone still says less than 1."""
-    found = fit_histogram(CHECK_SET, num_bins=3, at_least=10)
-    assert found.edges == (0, 0.70, 0.85, 1)
-    assert found.probabilities == pytest.approx([3 / 6, 3 / 5, 4 / 5])
-    assert found.probability(0.0) == found.probability(0.70) == pytest.approx(0.5)
-    assert found.probability(0.71) == pytest.approx(0.6)
-
-
 def test_calibration_makes_an_overconfident_machine_honest():
     """Fitted on one half, every map brings the log loss of the other half down."""
     rng = np.random.default_rng(5)
@@ -231,7 +218,6 @@ CALIBRATORS = (
     Temperature(temperature=2, num_labels=100),
     Platt(a=1, b=0, num_labels=100),
     Isotonic(knots=((0.2, 0.1), (0.8, 0.9)), num_labels=1000),
-    Histogram(edges=(0, 0.5, 1), probabilities=(0.4, 0.6), num_labels=100),
 )
 
 

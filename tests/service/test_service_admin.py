@@ -1,17 +1,23 @@
 from __future__ import annotations
 
+import io
 import json
 import re
 from contextlib import closing
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from page_world import URL, Browser, entry
+from page_world import URL, Browser, World, entry
+from rich.console import Console
 
+from weighbridge.cli.measures import print_metrics
 from weighbridge.decision import CalibrationKey, ReviewEntry, Weighing
 from weighbridge.review.proving.guarantees import Guarantees
 from weighbridge.review.proving.looks import Wanted
+from weighbridge.review.proving.measuring import measure
 from weighbridge.review.queue import ReviewQueue
+from weighbridge.review.statistics.labels import NotYet
 from weighbridge.service.assembly import assemble
 from weighbridge.service.hosts import LOOPBACK_NAMES
 from weighbridge.store.database import Database
@@ -152,6 +158,22 @@ def test_statistics_and_thresholds_show_what_was_measured(whole):
     page = browser.get("/thresholds").text
     assert "No certificate." in page
     assert "more audited labels needed" in page
+
+
+@pytest.mark.parametrize(("drift", "word"), [(0.06, "steady"), (0.11, "look"), (0.31, "act")])
+def test_drift_is_told_with_what_it_calls_for(whole, drift, word):
+    """A bare number says nothing to whoever does not know its convention."""
+    queue, _ = whole
+    queue.enqueue(weighed("a", 0.7))
+    metrics = measure(queue._database, audit_rate=0.5)
+    assert isinstance(metrics.keys[0].drift, NotYet)
+    metrics = replace(metrics, keys=(replace(metrics.keys[0], drift=drift),))
+    with World(measure=lambda: metrics) as world:
+        page = world.browser("root", Role.ADMIN).get("/thresholds").text
+    printed = io.StringIO()
+    print_metrics(Console(file=printed, width=100), metrics)
+    assert f"<dd>{drift:.3f} ({word})</dd>" in page
+    assert f"drift {drift:.2f} ({word})" in printed.getvalue()
 
 
 def test_certificate_is_shown_with_what_it_promises(whole):

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from weighbridge.cli.output import harmless, number_table
+from weighbridge.review.statistics.drift import drift_of
 from weighbridge.review.statistics.labels import NotYet
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def _key(console: Console, key: KeyMetrics) -> None:
         exact = _interval(key.accepted.exact)
         told.append(f"{_rate(key.accepted)} that would be accepted wrong ({exact})")
     if not isinstance(key.drift, NotYet):
-        told.append(f"drift {key.drift:.2f}")
+        told.append(f"drift {key.drift:.2f} ({drift_of(key.drift)})")
     if key.calibrator is not None:
         told.append(f"calibrated ({key.calibrator})")
     console.print("  " + "; ".join(told), soft_wrap=True)

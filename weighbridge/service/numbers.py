@@ -10,6 +10,8 @@ from starlette.responses import Response
 
 from weighbridge.errors import ExtraMissing
 from weighbridge.review.proving.metrics import plain
+from weighbridge.review.statistics.drift import drift_of
+from weighbridge.review.statistics.labels import NotYet
 from weighbridge.review.statistics.selective import RiskCoverage, reviews_per_day, risk_coverage
 from weighbridge.service.pages import Page
 from weighbridge.service.routes import Routes
@@ -40,7 +42,10 @@ def show_thresholds(request: Request) -> Response:
     view = {
         "title": "Thresholds",
         "problem": problem,
-        "keys": [{**plain(key), "table": _table(request, key)} for key in keys],
+        "keys": [
+            {**plain(key), "calls_for": _calls_for(key), "table": _table(request, key)}
+            for key in keys
+        ],
     }
     return Page("thresholds.html", view)
 
@@ -62,6 +67,11 @@ def _measured(request: Request) -> tuple[Metrics | None, str]:
         return measure(), ""
     except ExtraMissing as error:
         return None, mistake(error)
+
+
+def _calls_for(key: KeyMetrics) -> str | None:
+    """What the drift of the confidences calls for."""
+    return None if isinstance(key.drift, NotYet) else drift_of(key.drift)
 
 
 def _table(request: Request, key: KeyMetrics) -> list[dict[str, Any]]:

@@ -51,37 +51,3 @@ class AuditCoin:
         digest = hmac.digest(self.secret, message, hashlib.sha256)
         whole = int.from_bytes(digest[:8], "big") >> (64 - _BITS)
         return Toss(u=whole / 2**_BITS, rate=self.rate)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoinCost:
-    """What the coin brings and costs.
-
-    Args:
-        labels: a day.
-        extra_reviews: a day; as many of the labels are of accepted tickets.
-    """
-
-    labels: float
-    extra_reviews: float
-
-
-def coin_cost(*, tickets_per_day: float, rate: float, coverage: float) -> CoinCost:
-    """What an audit rate costs a team and how many labels it brings.
-
-    Tickets below the threshold are reviewed anyway, so only the accepted ones cost extra.
-
-    Args:
-        tickets_per_day: all tickets.
-        rate: of the coin.
-        coverage: share of tickets that would be accepted.
-
-    Raises:
-        ValueError: a share outside 0 to 1, or a negative number of tickets.
-    """
-    check_share("rate", rate)
-    check_share("coverage", coverage)
-    if not 0 <= tickets_per_day < float("inf"):
-        raise ValueError(f"want a number of tickets per day, got {tickets_per_day}")
-    labels = tickets_per_day * rate
-    return CoinCost(labels=labels, extra_reviews=labels * coverage)

@@ -89,30 +89,6 @@ class Isotonic:
         return low if low == high else (1 - share) * low + share * high
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Histogram:
-    """The observed share of right answers in each bin, for reports. Need not keep order.
-
-    Args:
-        edges: rising, from 0 to 1; bin i holds confidences in (edges[i], edges[i + 1]], the first
-            one its lower edge too.
-        probabilities: (right + 1) / (all + 2) in each bin (Laplace), so none is 0 or 1.
-        num_labels: that it was fitted on.
-    """
-
-    edges: tuple[float, ...]
-    probabilities: tuple[float, ...]
-    num_labels: int
-
-    def probability(self, confidence: float) -> float:
-        """Of being right."""
-        check_share("confidence", confidence)
-        return self.probabilities[bin_of(confidence, self.edges)]
-
-
-Calibrator = Temperature | Platt | Isotonic | Histogram
-
-
 def logit(confidence: float) -> float:
     """ln(c / (1 - c)), with c held 1e-6 off both ends.
 

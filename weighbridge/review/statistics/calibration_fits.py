@@ -16,7 +16,6 @@ from typing import Final
 
 from weighbridge.review.statistics.calibration import (
     MIN_PROBABILITY,
-    Histogram,
     Isotonic,
     Platt,
     Temperature,
@@ -25,7 +24,6 @@ from weighbridge.review.statistics.calibration import (
 from weighbridge.review.statistics.checks import check_distribution
 from weighbridge.review.statistics.labels import Labels, NotYet, Shortfall
 from weighbridge.review.statistics.learn_extra import learn_module
-from weighbridge.review.statistics.reliability import equal_mass_edges, reliability_table
 
 MIN_LABELS: Final = 100  # for one or two numbers
 MIN_LABELS_ISOTONIC: Final = 1000  # for a whole curve
@@ -148,26 +146,6 @@ def fit_isotonic(labels: Labels, *, at_least: int = MIN_LABELS_ISOTONIC) -> Isot
     if knots[0][1] == knots[-1][1]:
         return _not_yet("contradicting")
     return Isotonic(knots=knots, num_labels=len(labels))
-
-
-def fit_histogram(
-    labels: Labels, *, num_bins: int = 10, at_least: int = MIN_LABELS
-) -> Histogram | NotYet:
-    """Shares of right answers in bins of equally many labels, for reports.
-
-    Raises:
-        ValueError: fewer than one bin.
-    """
-    edges = equal_mass_edges(labels.confidences, num_bins)
-    short = _shortfall(labels, at_least)
-    if short:
-        return short
-    bins = reliability_table(labels, edges)
-    return Histogram(
-        edges=edges,
-        probabilities=tuple((kept.num_correct + 1) / (kept.num_labels + 2) for kept in bins),
-        num_labels=len(labels),
-    )
 
 
 def _shortfall(labels: Labels, at_least: int) -> NotYet | None:
