@@ -36,6 +36,7 @@ class Scene:
         folder: of the queue's file.
         market: where the vendors are.
         deadline_s: of every ticket.
+        queue_url: of the queue, where it is not a file in the folder.
         without_evidence: of the gate; "accept" lets answers count that nobody has weighed.
         providers: their settings, in the order in which they are asked.
     """
@@ -43,6 +44,7 @@ class Scene:
     folder: Path
     market: Market
     deadline_s: float = 4.0
+    queue_url: str = ""
     without_evidence: str = "accept"
     providers: list[dict[str, Any]] = field(default_factory=list)
 
@@ -71,7 +73,7 @@ class Scene:
 
     @property
     def database(self) -> str:
-        return f"sqlite:///{self.folder}/queue.db"
+        return self.queue_url or f"sqlite:///{self.folder}/queue.db"
 
     @contextmanager
     def router(self, **limits: Any) -> Iterator[Router]:

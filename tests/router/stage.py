@@ -78,8 +78,10 @@ class MemoryQueue:
     entries: dict[str, ReviewEntry] = field(default_factory=dict)
     recorded: list[ReviewEntry] = field(default_factory=list)
     is_broken: bool = False
+    patience_s: float | None = None  # of the last one
 
-    def enqueue(self, entry: ReviewEntry) -> ReviewId:
+    def enqueue(self, entry: ReviewEntry, *, patience_s: float) -> ReviewId:
+        self.patience_s = patience_s
         if self.is_broken:
             raise QueueUnavailable("sqlite:///nowhere", "disk full")
         self.entries.setdefault(entry.dedupe_key, entry)

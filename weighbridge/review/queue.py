@@ -75,11 +75,16 @@ class ReviewQueue(QueueReading):
             needed=needed, audits_needed=audits_needed, head_start_s=head_start_s, redact=redact
         )
 
-    def enqueue(self, entry: ReviewEntry) -> ReviewId:
+    def enqueue(self, entry: ReviewEntry, *, patience_s: float | None = None) -> ReviewId:
         """Put an entry into the queue, unless one with its dedupe key is or was there.
 
         An older item about the same ticket that nobody has judged yet is cancelled: the ticket has
         changed since.
+
+        Args:
+            entry: what a person must judge.
+            patience_s: how long to wait for others to let go of the database; see
+                `Database.writing`.
 
         Returns:
             The id of the new item, or of the one that was there first.
@@ -88,7 +93,7 @@ class ReviewQueue(QueueReading):
             QueueUnavailable: with the entry's decision in it.
         """
         try:
-            with self._writing() as (connection, now):
+            with self._writing(patience_s=patience_s) as (connection, now):
                 new = self._new_id() if self._new_id else time_ordered_id(now)
                 item_id = intake.add_item(connection, entry, ReviewId(new), now, self._policy)
                 tell(connection, item_id, self._subscriptions, now)
@@ -333,9 +338,12 @@ class ReviewQueue(QueueReading):
             return item
 
     @contextmanager
-    def _writing(self, *, is_fleeting: bool = False) -> Iterator[tuple[Connection, int]]:
+    def _writing(
+        self, *, is_fleeting: bool = False, patience_s: float | None = None
+    ) -> Iterator[tuple[Connection, int]]:
         """A transaction that writes, and the time. A lease that a power cut takes harms nobody."""
-        with self._database.writing(is_fleeting=is_fleeting) as connection:
+        writing = self._database.writing(is_fleeting=is_fleeting, patience_s=patience_s)
+        with writing as connection:
             yield connection, now_us(connection, self._clock)
 
 

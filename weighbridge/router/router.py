@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from weighbridge.decision import Decision, Json
+from weighbridge.decision import Decision, Json, ReviewId
 from weighbridge.errors import QueueUnavailable
 from weighbridge.providers.protocol import Provider
 from weighbridge.router.admission import Admission
@@ -40,7 +40,7 @@ from weighbridge.router.health import ProviderHealth, SharedCooldowns
 from weighbridge.router.injection import signs
 from weighbridge.router.latency import Latencies
 from weighbridge.router.outcome import Outcome
-from weighbridge.router.queueing import Queue
+from weighbridge.router.queueing import Queue, patience_s
 from weighbridge.router.recording import Recorder
 from weighbridge.router.resolving import Resolution, resolution_of
 from weighbridge.router.streams import in_order, in_order_sync
@@ -87,7 +87,8 @@ class Router:
         admission: lets requests be sent, within limits and a budget; None: all of them.
         cooldowns: what is known in other processes of providers that are left alone.
         cache: of accepted decisions; None: every ticket is asked about.
-        deadline_s: for one ticket, over all retries and providers.
+        deadline_s: for one ticket, over all retries and providers, and for the wait to be written
+            into the queue, which gets a second at least; see `queueing.patience_s`.
         policy: how the providers are gone through.
         telemetry: what is told to the world outside; None: log lines, and what the application's
             OpenTelemetry takes.
@@ -200,7 +201,7 @@ class Router:
             key = self._cache.key(task, ticket, redacted, is_suspicious=bool(found))
             if key is not None and (kept := await self._cache.recall(key, task, ticket)):
                 again = decide_again(task, kept.decision, self._scales, toss=toss)
-                return await self._settled(task, ticket, again, kept.value)
+                return await self._settled(task, ticket, again, kept.value, deadline)
         if not ticket.is_empty:
             async with self._connections.client() as client:
                 outcome = await self._chain.run(
@@ -214,17 +215,25 @@ class Router:
         value = outcome.answered.accepted.value if outcome.answered else None
         if self._cache is not None and key is not None:
             self._cache.keep(key, decided.decision, value)
-        return await self._settled(task, ticket, decided, value)
+        return await self._settled(task, ticket, decided, value, deadline)
 
-    async def _settled(self, task: Task, ticket: Ticket, decided: Decided, value: Json) -> Decision:
+    async def _settled(
+        self, task: Task, ticket: Ticket, decided: Decided, value: Json, deadline: float
+    ) -> Decision:
         """Queue what a person must see, and have the rest written down."""
         decision = decided.decision
         if decision.status == "accepted":
             self._recorder.put(record_entry(decided))
             return decision
         entry = review_entry(task, ticket, decided, value)
+        decided_at = self._clock()
+
+        def enqueue() -> ReviewId:
+            left_s = patience_s(deadline, decided_at, self._clock())
+            return self._queue.enqueue(entry, patience_s=left_s)
+
         try:
-            review_id = await asyncio.to_thread(self._queue.enqueue, entry)
+            review_id = await asyncio.to_thread(enqueue)
         except QueueUnavailable as error:
             raise QueueUnavailable(error.database, error.problem, decision) from None
         return replace(decision, review_id=review_id)

@@ -83,14 +83,17 @@ class Reweighing(QueueReading):
         self._items = {str(each.ticket["id"]): each.item_id for each in found}
         return [each for each in found if self._items[str(each.ticket["id"])] == each.item_id]
 
-    def enqueue(self, entry: ReviewEntry) -> ReviewId:
+    def enqueue(self, entry: ReviewEntry, *, patience_s: float | None = None) -> ReviewId:
         """Keep how a ticket was weighed that a person would have had to see."""
-        self.record([entry])
+        self._keep([entry], patience_s)
         return self._items[entry.decision.ticket_id]
 
     def record(self, entries: Sequence[ReviewEntry]) -> None:
         """Keep how tickets were weighed, each once under one key."""
-        with self._lock, self._database.writing() as connection:
+        self._keep(entries, None)
+
+    def _keep(self, entries: Sequence[ReviewEntry], patience_s: float | None) -> None:
+        with self._lock, self._database.writing(patience_s=patience_s) as connection:
             now = now_us(connection)
             for entry in entries:
                 item_id = self._items[entry.decision.ticket_id]
