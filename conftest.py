@@ -1,14 +1,24 @@
-"""Fixtures for all tests: new databases of both kinds, and a loud word where one is missing."""
+"""For all tests: new databases of both kinds, threads, and a loud word where one is missing."""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
 from databases import KINDS, NOT_TESTED, fresh_url, server
 
+import weighbridge.local_engine  # noqa: F401 - before torch: it says how torch's threads wait
 from weighbridge.store.database import Database
+
+
+def pytest_runtest_setup(item) -> None:
+    """Tiny models are all waiting where threads share a busy machine; real ones have all cores."""
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_num_threads(os.cpu_count() if item.get_closest_marker("models") else 1)
 
 
 @pytest.fixture(params=KINDS)

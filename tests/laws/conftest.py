@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 from hypothesis import settings
 
 # The tiny model is shared with the engine's own tests, and lives there.
@@ -21,15 +19,6 @@ from weighbridge.local_engine.tokenizer import ByteTokenizer
 # Absolute times are never asserted: a busy machine would fail a good law.
 settings.register_profile("laws", deadline=None)
 settings.load_profile("laws")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Models of this size are all waiting where two threads share a busy machine."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="session")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 from test_adapters import KINDS, POSITIONS, VOCABULARY, adapter, alone, close, library_model
@@ -16,15 +14,6 @@ from weighbridge.local_engine.vocabulary import TableVocabulary
 pytestmark = pytest.mark.filterwarnings("default")  # transformers' own
 LETTERS = [bytes((code,)) for code in range(ord("a"), ord("z") + 1)]
 WORDS = TableVocabulary([b"", *LETTERS, b"ab", b"abc", b"cab", b"bb"], eos_ids={0})
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Models of this size are all waiting where two threads share a busy machine."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "bigrams", "sums"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -21,15 +20,6 @@ from weighbridge.local_engine.models.tree import chain_length, leaf_paths, visib
 
 VOCABULARY, POSITIONS = 31, 40
 pytestmark = pytest.mark.filterwarnings("default")  # transformers' own
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Models of this size are all waiting where two threads share a busy machine."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 class Bigrams(nn.Module):

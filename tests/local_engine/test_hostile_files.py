@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,15 +26,6 @@ from weighbridge.local_engine.models.gguf import read_gguf
 from weighbridge.local_engine.models.load import load_generator
 
 ABSURD = (2**63, 2**64 - 1, 2**32, 2**31 - 1, 2**24)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Models of this size are all waiting where two threads share a busy machine."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")

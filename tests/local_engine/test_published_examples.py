@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -32,15 +32,6 @@ MOVES = {"run": 2.5, "walk": 2.0, "jump": 1.8, "skip": 1.5, "hop": 1.0, "crawl":
 TRIAGE = Task.triage()
 TICKETS = ("I was charged twice, please refund me.", "The export button crashes the app.")
 RARELY = -30.0
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """The toys are all waiting where two threads share a busy machine."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture
