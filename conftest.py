@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
-from databases import KINDS, NOT_TESTED, fresh_url, server
+from databases import KINDS, NOT_TESTED, fresh_url, migrated_once, server
 
 import weighbridge.local_engine  # noqa: F401 - before torch: it says how torch's threads wait
 from weighbridge.store.database import Database
@@ -19,6 +19,13 @@ def pytest_runtest_setup(item) -> None:
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.set_num_threads(os.cpu_count() if item.get_closest_marker("models") else 1)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def migrations() -> Iterator[None]:
+    """Are made once for all. Where migrating is what is tested, a file has its own `migrations`."""
+    with migrated_once():
+        yield
 
 
 @pytest.fixture(params=KINDS)

@@ -7,17 +7,19 @@ A law that wants one database for all its examples opens `fresh_url` in a fixtur
 from __future__ import annotations
 
 import atexit
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, Table
+from sqlalchemy import Connection, StaticPool, Table, create_engine
 
 from bench.postgresql_server import NotInstalled, Server
 from weighbridge.store.database import Database
 from weighbridge.store.dialect import is_postgresql, lock
+from weighbridge.store.migrations import upgrade
 
 KINDS = ("sqlite", "postgresql")
 NOT_TESTED = "NOT TESTED: PostgreSQL, which needs "
@@ -69,6 +71,35 @@ def server() -> Server:
         pytest.skip(f"{NOT_TESTED}{missing}")
     atexit.register(started.stop)
     return started
+
+
+@contextmanager
+def migrated_once() -> Iterator[None]:
+    """Meanwhile a new SQLite database gets what migrating one has made, which is much quicker."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("weighbridge.store.database.upgrade", _upgrade)
+        yield
+
+
+def _upgrade(connection: Connection) -> None:
+    tables = "SELECT count(*) FROM sqlite_master"
+    if is_postgresql(connection) or connection.exec_driver_sql(tables).scalar_one():
+        upgrade(connection)
+    else:
+        for statement in _statements():
+            connection.exec_driver_sql(statement)
+
+
+@cache
+def _statements() -> tuple[str, ...]:
+    """All that makes a SQLite database of the current schema."""
+    with sqlite3.connect(":memory:") as raw:
+        engine = create_engine("sqlite://", creator=lambda: raw, poolclass=StaticPool)
+        with engine.begin() as connection:
+            upgrade(connection)
+        _, *statements, _ = raw.iterdump()  # without BEGIN and COMMIT
+    raw.close()
+    return tuple(statements)
 
 
 @cache

@@ -48,6 +48,11 @@ OLD = [
 ]
 
 
+@pytest.fixture(autouse=True, scope="module")
+def migrations() -> None:
+    """Are made in earnest here."""
+
+
 def moved(url: str, move: Callable[[Config, str], None], *statements: str) -> None:
     """Bring a database to the version before teams, and run statements there."""
     engine = create_engine(url)

@@ -37,6 +37,11 @@ SUMS = Table(
 )
 
 
+@pytest.fixture(autouse=True, scope="module")
+def migrations() -> None:
+    """Are made in earnest here."""
+
+
 @pytest.fixture
 def database(any_database):
     with any_database.writing() as connection:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import closing, nullcontext
 
 import pytest
 from alembic import command
@@ -12,7 +13,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from databases import server
+from databases import migrated_once, server
 from sqlalchemy import create_engine, inspect
 
 from weighbridge.errors import QueueUnavailable
@@ -41,6 +42,11 @@ POPULATION = [
     "INSERT INTO cooldown VALUES ('p', 'cooling', 1000, 9000000000000000, 'mark')",
 ]
 POPULATED = ("item", "verdict", "event", "capabilities", "spending", "cached_decision", "cooldown")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def migrations() -> None:
+    """Are made in earnest here."""
 
 
 def alembic(connection) -> Config:
@@ -161,3 +167,15 @@ def test_newer_database_is_refused_untouched(database_url):
     for _ in range(2):
         with pytest.raises(QueueUnavailable, match=r"'9999'.*newer weighbridge"):
             Database(database_url)
+
+
+def test_what_other_tests_are_given_is_what_migrating_makes(tmp_path):
+    """Down to the order of columns, and the version."""
+    dumps = []
+    for name, how in (("quick", migrated_once), ("slow", nullcontext)):
+        with how():
+            Database(f"sqlite:///{tmp_path}/{name}.db").close()
+        with closing(sqlite3.connect(tmp_path / f"{name}.db")) as raw:
+            dumps.append([*raw.iterdump()])
+    assert dumps[0] == dumps[1]
+    assert any("alembic_version" in line and HEAD in line for line in dumps[0])
