@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Column, Integer, MetaData, Table, insert, select
 
@@ -75,6 +75,7 @@ def test_lock_is_waited_for_as_long_as_was_said(database, other):
     """Neither less, nor as long as the database's own patience; less than none is none."""
 
     @settings(max_examples=8, deadline=None)
+    @example(0.0004)
     @given(st.floats(-1.0, 0.2))
     def law(patience_s):
         assert patience_s * 0.9 <= seconds_until_refused(database, patience_s) < OWN_S / 2

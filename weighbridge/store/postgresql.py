@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import os
 from collections.abc import Mapping
 from typing import Any, Final
@@ -132,7 +133,7 @@ def _begin(connection: Connection) -> None:
     settings = [options["begin"]] if "begin" in options else []
     if (patience_s := options.get("patience_s")) is not None:
         # 0 would mean to wait for ever.
-        settings.append(f"SET LOCAL lock_timeout = {max(1, round(patience_s * 1000))}")
+        settings.append(f"SET LOCAL lock_timeout = {max(1, math.ceil(patience_s * 1000))}")
     if settings:
         connection.exec_driver_sql("; ".join(settings))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 import os
 import sqlite3
 import time
@@ -189,7 +190,7 @@ def _begin(where: Whereabouts | None, usual_wait_ms: int, connection: Connection
     if (patience_s := options.get("patience_s")) is None:
         raw.execute("BEGIN IMMEDIATE")
     else:
-        raw.execute(f"PRAGMA busy_timeout = {round(patience_s * 1000)}")
+        raw.execute(f"PRAGMA busy_timeout = {math.ceil(patience_s * 1000)}")
         try:
             raw.execute("BEGIN IMMEDIATE")
         finally:
