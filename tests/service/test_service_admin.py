@@ -160,6 +160,22 @@ def test_statistics_and_thresholds_show_what_was_measured(whole):
     assert "more audited labels needed" in page
 
 
+def test_audit_that_was_opened_and_left_is_told_wherever_audits_are_counted(whole):
+    """A certificate counts it as wrong, so whoever reads the numbers must see it."""
+    queue, browser = whole
+    for key in ("a", "b"):
+        queue.enqueue(weighed(key, 0.9))
+    assert measure(queue._database, audit_rate=0.5).keys[0].num_abandoned == 0
+    item = queue.claim("root")
+    queue.skip(item.id, reviewer="root", token=item.lease_token)
+    (key,) = browser.get("/thresholds.json").json()["keys"]
+    assert (key["num_open_audits"], key["num_abandoned"]) == (2, 1)
+    assert "2 not judged yet (of these 1 opened and left" in browser.get("/thresholds").text
+    printed = io.StringIO()
+    print_metrics(Console(file=printed, width=100), measure(queue._database, audit_rate=0.5))
+    assert "2 audits wait for a person; 1 of these opened and left" in printed.getvalue()
+
+
 @pytest.mark.parametrize(("drift", "word"), [(0.06, "steady"), (0.11, "look"), (0.31, "act")])
 def test_drift_is_told_with_what_it_calls_for(whole, drift, word):
     """A bare number says nothing to whoever does not know its convention."""

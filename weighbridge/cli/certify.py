@@ -162,10 +162,10 @@ def _show(look: Look, settings: Settings) -> None:
 
 def _circumstances(look: Look) -> Iterator[str]:
     yield f"{look.num_labels} audited labels"
+    if look.num_abandoned:
+        yield f"among them {look.num_abandoned} opened and left unjudged, counted as wrong"
     if look.num_open:
         yield f"{look.num_open} audits wait for a person"
-    if look.num_abandoned:
-        yield f"{look.num_abandoned} of them were opened and left, and count as wrong"
     if look.num_sighted:
         yield f"{look.num_sighted} were judged in sight of the answer and count as wrong"
     if look.delta is not None:

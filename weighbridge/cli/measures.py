@@ -90,6 +90,8 @@ def _key(console: Console, key: KeyMetrics) -> None:
     told = [f"{key.num_labels} audited labels", f"{key.tickets_per_day:.0f} tickets a day"]
     if key.num_open_audits:
         told.append(f"{key.num_open_audits} audits wait for a person")
+    if key.num_abandoned:
+        told.append(f"{key.num_abandoned} of these opened and left, wrong for a certificate")
     if key.num_sighted:
         told.append(f"{key.num_sighted} judged in sight of the answer count as wrong")
     if not isinstance(key.accepted, NotYet):

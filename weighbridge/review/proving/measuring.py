@@ -254,6 +254,7 @@ def _keys(
                 **_promised(kept, now),
                 num_labels=len(sample.audits),
                 num_open_audits=sample.num_open,
+                num_abandoned=len(sample.abandoned),
                 num_sighted=sample.num_sighted,
                 accepted=_error([audit for audit in sample.audits if audit.passed]),
                 drift=_drift(connection, key_id, since if kept is None else kept.made_at),

@@ -101,6 +101,7 @@ class KeyMetrics:
         alarmed_at: UTC, when audits showed that answers had got worse; None if they have not.
         num_labels: audited answers.
         num_open_audits: drawn, and not yet judged.
+        num_abandoned: of these, opened by somebody and left; they count as wrong in a certificate.
         num_sighted: audits that were judged with the answer in sight; they count as wrong.
         accepted: error rate among audited answers that would be accepted.
         drift: population stability of the confidences, then and now.
@@ -119,6 +120,7 @@ class KeyMetrics:
     alarmed_at: datetime | None
     num_labels: int
     num_open_audits: int
+    num_abandoned: int
     num_sighted: int
     accepted: AuditedError | NotYet
     drift: float | NotYet
