@@ -15,6 +15,7 @@ from weighbridge.errors import ExtraMissing, QueueUnavailable
 from weighbridge.store import dialect, postgresql
 from weighbridge.store.columns import CleanText
 from weighbridge.store.database import Database
+from weighbridge.store.migrations import HEAD
 
 CANARY = "canary-7f3a"
 
@@ -217,7 +218,7 @@ def test_migrating_waits_for_whoever_migrates_already(bare_postgresql_url):
 
     with holder.writing() as connection:
         dialect.lock(connection, "schema")
-        connection.exec_driver_sql("INSERT INTO alembic_version VALUES ('0009')")
+        connection.exec_driver_sql(f"INSERT INTO alembic_version VALUES ('{HEAD}')")
         opening = threading.Thread(target=open_another)
         opening.start()
         opening.join(0.2)

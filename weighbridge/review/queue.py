@@ -19,6 +19,7 @@ from weighbridge.review.queueing import changing, claiming, intake, judging
 from weighbridge.review.queueing.claiming import Term
 from weighbridge.review.queueing.ids import time_ordered_id
 from weighbridge.review.queueing.judging import Answer
+from weighbridge.review.queueing.names import check_name, kept_key
 from weighbridge.review.queueing.ordering import HEAD_STARTS_S
 from weighbridge.review.queueing.reading import read
 from weighbridge.review.queueing.statements import MAX_LEASE_US
@@ -39,7 +40,8 @@ class ReviewQueue(QueueReading):
 
     Every method is one transaction, except where it says otherwise, and may wait for the database,
     so an event loop should call it in a thread. Any of them raises `QueueUnavailable` when the
-    database fails, and those that take an item's id raise `ItemNotFound` if there is no such item.
+    database fails, those that take an item's id raise `ItemNotFound` if there is no such item, and
+    those that write somebody's name down raise `PersonRefused` if it is empty or overlong.
 
     Args:
         database: the queue closes it.
@@ -135,7 +137,7 @@ class ReviewQueue(QueueReading):
         Raises:
             LeaseLost: the named item cannot be had; the message says why.
         """
-        _check_reviewer(reviewer)
+        check_name(reviewer)
         with self._writing(is_fleeting=True) as (connection, now):
             term = _term(now, lease_s)
             if item_id is None:
@@ -216,7 +218,9 @@ class ReviewQueue(QueueReading):
             LeaseLost: see `renew`.
             VerdictInvalid: see `verdicts.judge`; or the key was used for something else.
         """
-        given = Answer(said=kind, values=values, note=note, was_shown=was_shown, idem_key=idem_key)
+        given = Answer(
+            said=kind, values=values, note=note, was_shown=was_shown, idem_key=kept_key(idem_key)
+        )
         with self._writing() as (connection, now):
             item = judging.answer(connection, item_id, reviewer, token, given, now)
             tell(connection, item.id, self._subscriptions, now)
@@ -244,10 +248,11 @@ class ReviewQueue(QueueReading):
         Raises:
             QueueUnavailable: the database failed; what was stored before stays.
         """
-        _check_reviewer(reviewer)
+        check_name(reviewer)
         results = []
         for item_id in dict.fromkeys(item_ids):
-            given = Answer(said=kind, values=values, note=note, idem_key=f"{idem_key}:{item_id}")
+            key = kept_key(f"{idem_key}:{item_id}")
+            given = Answer(said=kind, values=values, note=note, idem_key=key)
             try:
                 with self._writing() as (connection, now):
                     item = judging.answer_by_name(
@@ -275,12 +280,15 @@ class ReviewQueue(QueueReading):
         """
         with self._writing() as (connection, now):
             term = _term(now, LEASE_S)
-            item = judging.undo(connection, item_id, reviewer, term, self._new_token, idem_key)
+            item = judging.undo(
+                connection, item_id, reviewer, term, self._new_token, kept_key(idem_key)
+            )
             tell(connection, item.id, self._subscriptions, now)
             return item
 
     def note(self, item_id: str, *, by: str, text: str) -> Item:
         """Write something beside the item, for colleagues; it is in the history."""
+        check_name(by)
         with self._writing() as (connection, now):
             return changing.note(connection, item_id, by, text, now)
 
@@ -290,6 +298,8 @@ class ReviewQueue(QueueReading):
         Raises:
             ChangeRefused: it is done or cancelled.
         """
+        for name in (by,) if to is None else (by, to):
+            check_name(name)
         with self._writing() as (connection, now):
             return changing.assign(connection, item_id, to, by, now)
 
@@ -307,6 +317,7 @@ class ReviewQueue(QueueReading):
             ChangeRefused: it is done or cancelled.
             ValueError: a time without a time zone.
         """
+        check_name(by)
         due = None if due_at is None else microseconds(due_at)
         earliest = 0 if not_before is None else microseconds(not_before)
         head_start_s = self._policy.head_start_s
@@ -321,6 +332,7 @@ class ReviewQueue(QueueReading):
         Raises:
             ChangeRefused: it is done.
         """
+        check_name(by)
         with self._writing() as (connection, now):
             return changing.cancel(connection, item_id, by, reason, now)
 
@@ -330,6 +342,7 @@ class ReviewQueue(QueueReading):
         Raises:
             ChangeRefused: it is still open.
         """
+        check_name(by)
         if needed < 1:
             raise ValueError("an item needs at least one person")
         with self._writing() as (connection, now):
@@ -352,8 +365,3 @@ def _term(now: int, lease_s: float) -> Term:
     if not 0 < length <= MAX_LEASE_US:
         raise ValueError("a lease lasts more than 0 s and at most a day")
     return Term(now=now, until=now + round(length))
-
-
-def _check_reviewer(reviewer: str) -> None:
-    if not reviewer:
-        raise ValueError("a lease needs a reviewer")
