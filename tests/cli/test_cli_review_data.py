@@ -112,6 +112,19 @@ def test_database_is_copied_whole_into_an_empty_one(cli, item, home, monkeypatch
     assert cli("review", "copy", f"sqlite:///{old}", "$NOT_SET").code == 2
 
 
+def test_copy_of_what_is_not_there_is_refused_and_makes_nothing(cli, home):
+    """A slip in the path must not say that all of it was copied."""
+    missing = cli("review", "copy", "sqlite:///slip.db", "sqlite:///new.db")
+    assert missing.code == 1
+    assert "there is no such file" in missing.err
+    assert not (home / "slip.db").exists()
+    assert not (home / "new.db").exists()
+    (home / "empty.db").touch()
+    empty = cli("review", "copy", "sqlite:///empty.db", "sqlite:///new.db", "--json")
+    assert (empty.code, empty.out) == (1, "")
+    assert "nothing was copied" in empty.err
+
+
 def test_webhook_is_told_what_happened_and_what_it_missed_is_listed(cli, home, monkeypatch):
     """First it fails, then it is asked again; nobody sees its address or what it says."""
     monkeypatch.setenv("HOOK_SECRET", SECRET)

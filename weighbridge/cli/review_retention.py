@@ -95,13 +95,13 @@ def copy(
 
     Stop everything that writes first. `$NAME` stands for what that environment variable holds.
     """
-    from weighbridge.store.copying import copy_database
+    from weighbridge.store.copying import copy_database, open_source
     from weighbridge.store.database import Database
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     console = stderr()
     with (
-        closing(Database(_named(source))) as from_there,
+        closing(open_source(_named(source))) as from_there,
         closing(Database(_named(target))) as to_here,
         Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
     ):
@@ -113,10 +113,13 @@ def copy(
                 task, description=table, completed=done, total=total
             ),
         )
+    num = sum(table.num_rows for table in copied)
+    if not num:
+        stderr().print(harmless(f"{from_there.url} is empty; nothing was copied"))
+        raise typer.Exit(EXIT_FAILED)
     if as_json:
         print_json([{"table": t.name, "rows": t.num_rows, "digest": t.digest} for t in copied])
         return
-    num = sum(table.num_rows for table in copied)
     stdout().print(f"{num} rows of {len(copied)} tables, read back and found equal.")
     stdout().print("Now let [review] database name the new one, for every process.")
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, Table, func, insert, select, text
+from sqlalchemy import Connection, Row, Table, func, insert, make_url, select, text
+from sqlalchemy.exc import ArgumentError
 
 from weighbridge.errors import QueueUnavailable
 from weighbridge.store.database import Database
 from weighbridge.store.dialect import is_postgresql
 from weighbridge.store.schema import metadata
+from weighbridge.store.sqlite import is_memory
 
 _ROWS_AT_ONCE: Final = 1000
 _MODULUS: Final = 2**256
@@ -32,6 +36,25 @@ class CopiedTable:
     name: str
     num_rows: int
     digest: str
+
+
+def open_source(url: str) -> Database:
+    """Open a database that is to be copied; a file that is not there is not made.
+
+    Raises:
+        QueueUnavailable: it is not there, or cannot be opened.
+        ExtraMissing: as `Database`.
+    """
+    with suppress(ArgumentError, ValueError):  # `Database` says what is wrong
+        parsed = make_url(url)
+        is_file = parsed.get_backend_name() == "sqlite" and not is_memory(parsed)
+        if is_file and not Path(str(parsed.database)).exists():
+            error = QueueUnavailable(
+                parsed.render_as_string(hide_password=True), "there is no such file"
+            )
+            error.hint = "sqlite:////var/lib/w.db, with four slashes, is /var/lib/w.db."
+            raise error
+    return Database(url)
 
 
 def copy_database(
