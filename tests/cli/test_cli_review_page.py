@@ -96,6 +96,23 @@ def test_port_that_is_taken_is_told(cli):
     assert "--port" in ran.err
 
 
+def test_address_that_is_not_this_machines_is_not_called_a_matter_of_the_port(cli):
+    cli("review", "people", "add", "ada", "--password-stdin", stdin=PASSWORD)
+    ran = cli("review", "serve", "--host", "192.0.2.1", "--port", "0")
+    assert ran.code == 2
+    assert "--port" not in ran.err
+    assert "0.0.0.0" in ran.err
+
+
+def test_page_behind_a_proxy_is_not_told_to_get_one(home, cli):
+    cli("review", "people", "add", "ada", "--password-stdin", stdin=PASSWORD)
+    process, told = served(home, "--host", "0.0.0.0", "--behind-proxy", "127.0.0.1")
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=20)
+    assert "the proxy at 127.0.0.1" in told
+    assert "Logging in needs HTTPS" not in told
+
+
 def test_certificate_needs_its_key(cli, home):
     (home / "some.pem").write_text("")
     assert cli("review", "serve", "--certificate", home / "some.pem").code == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 from contextlib import closing
 from pathlib import Path
@@ -83,7 +84,13 @@ def serve(
             closing(_listen(host, port)) as listener,
             kept_up(database, webhooks=webhooks, retention_s=retention_s),
         ):
-            _greet(parts, listener, is_local=is_local, has_tls=certificate is not None)
+            _greet(
+                parts,
+                listener,
+                is_local=is_local,
+                has_tls=certificate is not None,
+                proxy=behind_proxy,
+            )
             uvicorn.Server(
                 uvicorn.Config(
                     parts.app,
@@ -110,12 +117,16 @@ def _listen(host: str, port: int) -> socket.socket:
             "weighbridge review serve",
             f"{host}:{port}",
             error.strerror or "cannot be listened at",
-            "Take another port with --port.",
+            "Take another port with --port."
+            if error.errno in (errno.EADDRINUSE, errno.EACCES)
+            else "Give --host an address of this machine, or 0.0.0.0 for all of them.",
         ) from None
     return listener
 
 
-def _greet(parts: Parts, listener: socket.socket, *, is_local: bool, has_tls: bool) -> None:
+def _greet(
+    parts: Parts, listener: socket.socket, *, is_local: bool, has_tls: bool, proxy: str | None
+) -> None:
     """Say where the page is; on this machine, with a link that lets its user in."""
     host, port = listener.getsockname()[:2]
     shown = "localhost" if host == "127.0.0.1" else f"[{host}]" if ":" in host else host
@@ -129,7 +140,9 @@ def _greet(parts: Parts, listener: socket.socket, *, is_local: bool, has_tls: bo
         out.print(harmless(f"You review as {name}."))
     else:
         out.print(harmless(f"Listening at {base}"))
-        if not has_tls:
+        if proxy is not None:
+            out.print(harmless(f"Reached through the proxy at {proxy}, which speaks HTTPS."))
+        elif not has_tls:
             out.print(
                 "Logging in needs HTTPS: put a proxy in front that speaks it (--behind-proxy),"
                 " or give --certificate and --key."
