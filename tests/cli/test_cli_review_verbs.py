@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -155,6 +157,25 @@ def test_item_is_noted_assigned_due_cancelled_and_reopened(cli, items):
         ["assign", "x", "bob", "--nobody"],
         ["due", "x"],
         ["due", "x", "soon"],
+        ["due", "x", "9999-12-31T23:59:59-12:00"],
+        ["due", "x", "--none", "--not-before", "0001-01-01T00:00+14:00"],
+        ["due", "x", "99999999999d"],
+        ["list", "--until", "0001-01-01T00:00+14:00"],
+        ["purge", "--older-than", "9999-12-31T23:59:59-12:00"],
+        ["assign", "x", ""],
+        ["assign", "x", "a\nb"],
+        ["note", "x", " "],
+        ["next", "--as", ""],
+        ["next", "--as", " "],
+        ["next", "--as", "a\nb"],
+        ["answer", "x", "a=b", "--as", ""],
+        ["skip", "x", "--as", ""],
+        ["unskip", "--as", ""],
+        ["undo", "--as", ""],
+        ["bulk", "x", "--set", "a=b", "--yes", "--as", ""],
+        ["cancel", "x", "--as", ""],
+        ["reopen", "x", "--as", ""],
+        ["erase", "x", "--as", ""],
         ["list", "--state", "opened"],
         ["list", "--since", "\x1b[31m"],
         ["export", "--json"],
@@ -164,7 +185,38 @@ def test_item_is_noted_assigned_due_cancelled_and_reopened(cli, items):
     ],
 )
 def test_call_that_makes_no_sense_is_a_usage_error(cli, arguments):
-    assert cli("review", *arguments).code == 2
+    """An empty name mostly is a variable that nobody has set, and never means the login name."""
+    ran = cli("review", *arguments)
+    assert ran.code == 2
+    assert "Traceback" not in ran.err
+
+
+def test_duration_is_ahead_where_something_is_due_and_back_where_it_came(cli, items):
+    """Nobody says by when something was due."""
+    now = datetime.now(UTC)
+    cli("review", "due", items[0], "4h", "--not-before", "90m")
+    line = cli("review", "show", items[0], "--json").lines[0]
+    due = datetime.fromisoformat(line["due_at"]) - now
+    assert timedelta(hours=3) < due < timedelta(hours=5)
+    assert items[0] not in said(cli, "next", "--as", "ann")
+    assert len(cli("review", "list", "--since", "4h", "--json").lines) == 3
+
+
+def test_names_and_texts_that_are_overlong_are_refused_in_a_line(cli, items):
+    ran = cli("review", "next", "--as", "n" * 3000)
+    assert ran.code == 1
+    assert "200 at most" in ran.err
+    assert len(ran.err) < 200
+
+
+def test_suggested_answer_has_every_field_and_is_taken_as_it_stands(cli, items):
+    """A field that is left open counts against the machine where it is audited."""
+    shown = cli("review", "next", "--as", "ann").err
+    command = next(line for line in shown.splitlines() if line.startswith("Answer:"))
+    answered = cli(*shlex.split(command)[2:])
+    assert answered.code == 0, answered.err
+    line = cli("review", "list", "--state", "done", "--json").lines[0]
+    assert set(line["resolution"]) == {question["field"] for question in line["questions"]}
 
 
 def test_list_shows_what_meets_all_filters(cli, items):

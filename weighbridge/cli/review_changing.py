@@ -8,7 +8,7 @@ import typer
 
 from weighbridge.cli.options import ConfigOption, JsonOption
 from weighbridge.cli.output import usage
-from weighbridge.cli.review_common import ItemArgument, ReviewerOption, login, moment, opened
+from weighbridge.cli.review_common import ItemArgument, ReviewerOption, login, moment, named, opened
 from weighbridge.cli.review_items import show_done, show_history
 
 ReasonOption = Annotated[str, typer.Option("--reason", help="Why, for the history.")]
@@ -22,6 +22,8 @@ def note(
     config: ConfigOption = None,
 ) -> None:
     """Write something beside an item."""
+    if not text.strip():
+        usage("the note is empty")
     with opened(config) as queue:
         item = queue.note(item_id, by=login(reviewer), text=text)
     show_done(item, "noted", as_json=as_json)
@@ -38,6 +40,8 @@ def assign(
     """Keep an item for one person, or for nobody any more."""
     if (to is None) != nobody:
         usage("say whom it is kept for: NAME, or --nobody")
+    if to is not None:
+        to = named("NAME", to)
     with opened(config) as queue:
         item = queue.assign(item_id, to=to, by=login(reviewer))
     show_done(item, f"kept for {to}" if to else "kept for nobody", as_json=as_json)
@@ -46,7 +50,8 @@ def assign(
 def due(
     item_id: ItemArgument,
     at: Annotated[
-        str | None, typer.Argument(metavar="TIME", help='Such as "2026-12-01T09:00+01:00".')
+        str | None,
+        typer.Argument(metavar="TIME", help='Such as "2026-12-01T09:00+01:00", or 4h from now.'),
     ] = None,
     no_time: Annotated[bool, typer.Option("--none", help="There is no such time.")] = False,
     not_before: Annotated[
@@ -59,11 +64,13 @@ def due(
     """Say by when an item should be judged, and from when on it is offered."""
     if (at is None) != no_time:
         usage("say when it is due: TIME, or --none")
+    due_at = None if at is None else moment("TIME", at, is_ahead=True)
+    earliest = None if not_before is None else moment("--not-before", not_before, is_ahead=True)
     with opened(config) as queue:
         item = queue.set_due(
             item_id,
-            due_at=None if at is None else moment("TIME", at),
-            not_before=None if not_before is None else moment("--not-before", not_before),
+            due_at=due_at,
+            not_before=earliest,
             by=login(reviewer),
         )
     said = "not due at any time" if item.due_at is None else f"due {item.due_at:%Y-%m-%d %H:%M} UTC"

@@ -65,10 +65,21 @@ def opened(config: Path | None) -> closing[ReviewQueue]:
 
 def login(given: str | None) -> str:
     """Who reviews: the name that was given, or that of the login."""
-    name = given or login_name()
+    if given is not None:
+        return named("--as", given)
+    name = login_name()
     if name is None:
         usage("nobody knows your login name; say who reviews: --as NAME")
     return name
+
+
+def named(option: str, given: str) -> str:
+    """A name that can be read; an empty one mostly is a variable that nobody has set."""
+    if not given.strip():
+        usage(f"{option}: the name is empty")
+    if not given.isprintable():
+        usage(f"{option} {harmless(given, limit=40)!r}: a name is one line of characters")
+    return given
 
 
 def parsed(pairs: Iterable[str], questions: Mapping[str, Question]) -> dict[str, Json]:
@@ -126,15 +137,26 @@ def search_for(
     )
 
 
-def moment(option: str, text: str) -> datetime:
-    """A time from a date, a date with a time, or an age such as "7d"; without a zone it is UTC."""
+def moment(option: str, text: str, *, is_ahead: bool = False) -> datetime:
+    """A time from a date, a date with a time, or a duration such as "7d"; without a zone it is UTC.
+
+    Args:
+        option: what the text was given for.
+        text: as it was given.
+        is_ahead: whether a duration counts from now on, and not back.
+    """
     try:
         time = datetime.fromisoformat(text)
+        time = time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+    except OverflowError:  # in UTC it is before the year 1 or after 9999
+        usage(f"{option} {harmless(text, limit=40)!r} is out of range")
     except ValueError:
         pass
     else:
-        return time if time.tzinfo else time.replace(tzinfo=UTC)
+        return time
     try:
-        return datetime.now(UTC) - timedelta(seconds=seconds(text))
+        duration = timedelta(seconds=seconds(text))
+        return datetime.now(UTC) + (duration if is_ahead else -duration)
     except (ValueError, OverflowError):
-        usage(f'{option} {harmless(text, limit=40)!r} is neither a date nor an age such as "7d"')
+        what = "a time from now on" if is_ahead else "an age"
+        usage(f'{option} {harmless(text, limit=40)!r} is neither a date nor {what} such as "7d"')

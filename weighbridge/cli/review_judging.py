@@ -56,11 +56,14 @@ def next_item(
     show_item(item, as_json=as_json)
     if as_json:
         return
-    first = item.questions[0]
-    example = f"{first.field}={label(first.options[0]) if first.options else '…'}"
+    # Of all fields: one that is left open counts against the machine where it is audited.
+    example = " ".join(
+        shlex.quote(f"{asked.field}={label(asked.options[0]) if asked.options else '…'}")
+        for asked in item.questions
+    )
     same = same_options(reviewer, config)
     command = f"weighbridge review answer {item.id}"
-    stderr().print(harmless(f"Answer:  {command} {shlex.quote(example)}{same}"))
+    stderr().print(harmless(f"Answer:  {command} {example}{same}"))
     if not item.is_blind:
         stderr().print(harmless(f"     or  {command} --agree{same}"))
     stderr().print(harmless(f"     or  weighbridge review skip {item.id}{same}"))

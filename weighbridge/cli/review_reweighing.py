@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
@@ -58,6 +59,8 @@ def _weigh(settings: Settings, audits: Reweighing, *, yes: bool) -> int:
     tickets = [each.ticket for each in audits.tickets()]
     is_paid = any(isinstance(chosen, RemoteSettings) for chosen in settings.asked)
     if tickets and is_paid and not yes:
+        if not sys.stdin.isatty():
+            usage(f"this asks the providers about {len(tickets)} tickets; say --yes")
         typer.confirm(f"Ask the providers about {len(tickets)} tickets?", abort=True, err=True)
     if not tickets:
         return 0

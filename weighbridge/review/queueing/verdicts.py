@@ -33,7 +33,12 @@ def judge(
                 item_id, "(unknown)", "it was not asked for", _nearest("field", field, asked)
             )
     if asked and not values:
-        raise VerdictInvalid(item_id, next(iter(asked)), "the verdict answers nothing")
+        raise VerdictInvalid(
+            item_id,
+            next(iter(asked)),
+            "the verdict answers nothing",
+            "Answer a field, or say that you are unsure or that the ticket fits no option.",
+        )
     unchanged = True
     for field, question in asked.items():
         if field in values:
