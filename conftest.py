@@ -21,6 +21,14 @@ def pytest_runtest_setup(item) -> None:
         torch.set_num_threads(os.cpu_count() if item.get_closest_marker("models") else 1)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _data_folder(tmp_path_factory) -> Iterator[None]:
+    """Whoever runs the tests keeps a review database: what needs none of its own gets another."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+        yield
+
+
 @pytest.fixture(autouse=True, scope="module")
 def migrations() -> Iterator[None]:
     """Are made once for all. Where migrating is what is tested, a file has its own `migrations`."""

@@ -5,10 +5,12 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.main
 from provider_stub import Stub, configure, serving
 
 from weighbridge.cli import main
@@ -46,6 +48,14 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stub: Stub) -> Path:
         monkeypatch.delenv(name, raising=False)
     configure(tmp_path, stub)
     return tmp_path
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _commands() -> Iterator[None]:
+    """Are put together once, as in a process: that takes longer than most of them run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("typer.main.get_command", cache(typer.main.get_command))
+        yield
 
 
 @pytest.fixture

@@ -27,12 +27,6 @@ def queue(database_url: str) -> Iterator[ReviewQueue]:
     queue.close()
 
 
-def started(*arguments: str) -> subprocess.Popen[str]:
-    worker = start_worker(*arguments)
-    assert worker.stdout.readline() == "ready\n"
-    return worker
-
-
 def go(worker: subprocess.Popen[str]) -> None:
     worker.stdin.write("go\n")
     worker.stdin.flush()
@@ -40,7 +34,9 @@ def go(worker: subprocess.Popen[str]) -> None:
 
 def raced(what: str, url: str, names: list[str]) -> list[list[str]]:
     """What each of some workers says that start together and meet no error."""
-    workers = [started(what, url, name) for name in names]
+    workers = [start_worker(what, url, name) for name in names]
+    for worker in workers:
+        assert worker.stdout.readline() == "ready\n"
     for worker in workers:
         go(worker)
     said = [worker.communicate()[0].split("\n")[:-1] for worker in workers]
@@ -50,8 +46,9 @@ def raced(what: str, url: str, names: list[str]) -> list[list[str]]:
 
 def killed_after(what: str, url: str) -> list[str]:
     """Let a worker act, kill it the hard way, and return the words it said."""
-    worker = started(what, url, "dead")
+    worker = start_worker(what, url, "dead")
     try:
+        assert worker.stdout.readline() == "ready\n"
         go(worker)
         return worker.stdout.readline().split()
     finally:
