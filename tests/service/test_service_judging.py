@@ -8,7 +8,7 @@ from databases import refuse_inserts
 from page_world import MASS, World, entry, hidden
 
 from weighbridge.review.items import State
-from weighbridge.store.queue_tables import verdict_table
+from weighbridge.store.queue_tables import event_table, verdict_table
 from weighbridge.store.roles import Role
 
 BUG, BILLING = {"answer:0": '"bug"'}, {"answer:0": '"billing"'}
@@ -400,3 +400,44 @@ def test_note_stays_in_the_history(world):
     (item_id,) = world.add("a")
     ada.post(f"/items/{item_id}/note", {"text": "ask <sales>"})
     assert "ask &lt;sales&gt;" in ada.get(f"/items/{item_id}").text
+
+
+@pytest.mark.parametrize(
+    ("path", "sent", "word"),
+    [
+        ("answer", {"kind": "unsure", "values": {"category": "bug"}}, "kind"),
+        ("answer", {"answers": {"category": "bug"}}, "answers"),
+        ("assign", {"name": "bob"}, "name"),
+        ("cancel", {"because": "spam"}, "because"),
+        ("reopen", {"people": 2}, "people"),
+        ("skip", {"note": "later"}, "note"),
+        ("note", {"note": "x"}, "note"),
+        ("undo", {"key": "x"}, "key"),
+    ],
+)
+def test_slip_of_a_program_is_told_and_does_nothing(world, path, sent, word):
+    """Without the name that was meant, each of these would be another request than was wanted."""
+    world.browser("root", Role.ADMIN)
+    program = world.program("root", scope=Role.ADMIN)
+    (item_id,) = world.add("a")
+    token = program.post("/next.json").json()["next"]["token"]
+    before = world.queue.history(item_id)
+    if path in ("answer", "skip"):
+        sent = {"token": token, **sent}
+    told = program.send("POST", f"/items/{item_id}/{path}.json", json=sent)
+    assert told.status_code == 422
+    assert f"'{word}' is not known here; known: " in told.json()["text"]
+    assert world.queue.history(item_id) == before
+
+
+def test_database_that_fails_is_named_in_the_log_alone(world, caplog):
+    """Whoever runs the page finds out why; whoever looks at it does not learn where it is."""
+    ada = world.browser("ada")
+    (item_id,) = world.add("a")
+    with world.database.writing() as connection:
+        refuse_inserts(connection, event_table)
+    told = ada.post(f"/items/{item_id}/note", {"text": "canary"})
+    assert told.status_code == 503
+    assert "sqlite" not in told.text
+    (line,) = [one.getMessage() for one in caplog.records if "review database" in one.getMessage()]
+    assert "canary" not in line

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from weighbridge.errors import PersonRefused
-from weighbridge.service.forms import FormBody
+from weighbridge.service.forms import Form, sent_with
 from weighbridge.service.pages import Go, Page
 from weighbridge.service.passwords import MIN_CHARACTERS, hash_password
 from weighbridge.service.routes import Routes
@@ -30,7 +30,9 @@ def show_admin(request: Request) -> Response:
 
 
 @routes.form("/admin/people")
-def add_person(request: Request, form: FormBody) -> Response:
+def add_person(
+    request: Request, form: Annotated[Form, sent_with("name", "password", "role")]
+) -> Response:
     """Add somebody; without a password only tokens let them in."""
     password = form.text("password")
     try:
@@ -45,7 +47,9 @@ def add_person(request: Request, form: FormBody) -> Response:
 
 
 @routes.form("/admin/people/{name}")
-def change_person(request: Request, name: str, form: FormBody) -> Response:
+def change_person(
+    request: Request, name: str, form: Annotated[Form, sent_with("action", "password", "role")]
+) -> Response:
     """Another role or password, out, or in again; nobody locks themselves out."""
     site, me, action = site_of(request), visitor_of(request).name, form.text("action")
     if name == me and action in ("role", "disable"):
@@ -70,7 +74,9 @@ def change_person(request: Request, name: str, form: FormBody) -> Response:
 
 
 @routes.form("/admin/tokens")
-def add_token(request: Request, form: FormBody) -> Response:
+def add_token(
+    request: Request, form: Annotated[Form, sent_with("days", "label", "name", "scope")]
+) -> Response:
     """Make a token for a program; it is shown this once."""
     days = form.number("days")
     if days is None or not 1 <= days <= _MOST_DAYS:
@@ -89,7 +95,7 @@ def add_token(request: Request, form: FormBody) -> Response:
 
 
 @routes.form("/admin/tokens/revoke")
-def revoke_token(request: Request, form: FormBody) -> Response:
+def revoke_token(request: Request, form: Annotated[Form, sent_with("id")]) -> Response:
     """End a token at once."""
     if not site_of(request).credentials.revoke(form.text("id")):
         return _page(request, "There is no such token any more.")
@@ -97,7 +103,7 @@ def revoke_token(request: Request, form: FormBody) -> Response:
 
 
 @routes.form("/admin/purge")
-def purge(request: Request, form: FormBody) -> Response:
+def purge(request: Request, form: Annotated[Form, sent_with("days")]) -> Response:
     """Remove the texts of what was settled long ago; verdicts and statistics stay."""
     days, remove = form.number("days"), site_of(request).purge
     if remove is None:
@@ -109,7 +115,7 @@ def purge(request: Request, form: FormBody) -> Response:
 
 
 @routes.form("/admin/erase")
-def erase(request: Request, form: FormBody) -> Response:
+def erase(request: Request, form: Annotated[Form, sent_with("ticket_id")]) -> Response:
     """Remove all texts of one ticket; what still waits is cancelled."""
     ticket_id, remove = form.text("ticket_id"), site_of(request).erase
     if remove is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from http import HTTPStatus
 from typing import Final
 
@@ -22,7 +23,9 @@ from weighbridge.errors import (
 )
 from weighbridge.service.pages import Page
 
-UNAVAILABLE: Final = (
+_logger = logging.getLogger(__name__)
+
+_UNAVAILABLE: Final = (
     "The review database cannot be used just now. Nothing was lost; try again in a moment."
 )
 _TEXTS: Final = {
@@ -32,16 +35,21 @@ _TEXTS: Final = {
     413: "The request is too long.",
     415: "Send a form (application/x-www-form-urlencoded) or JSON (application/json).",
     500: "Something went wrong here; nothing of yours was changed. The server's log says more.",
-    503: UNAVAILABLE,
+    503: _UNAVAILABLE,
 }
 _STATUSES: Final[dict[type[WeighbridgeError], int]] = {
     ChangeRefused: 409,
     ItemNotFound: 404,
     LeaseLost: 409,
     PersonRefused: 422,
-    QueueUnavailable: 503,
     VerdictInvalid: 422,
 }
+
+
+def unavailable(error: QueueUnavailable) -> str:
+    """What a visitor is told of it; which database it is and what ails it goes to the log."""
+    _logger.warning("%s", error)
+    return _UNAVAILABLE
 
 
 def install(app: FastAPI) -> None:
@@ -54,7 +62,8 @@ def install(app: FastAPI) -> None:
 
 def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return _page(error.status_code, _TEXTS.get(error.status_code, ""))
+    own = error.detail if error.status_code == 422 else ""  # in words of ours, see `sent_with`
+    return _page(error.status_code, _TEXTS.get(error.status_code, own))
 
 
 def _unreadable(request: Request, error: Exception) -> Response:
@@ -63,6 +72,8 @@ def _unreadable(request: Request, error: Exception) -> Response:
 
 def _failed(request: Request, error: Exception) -> Response:
     assert isinstance(error, WeighbridgeError)
+    if isinstance(error, QueueUnavailable):
+        return _page(503, unavailable(error))
     status = next((code for kind, code in _STATUSES.items() if isinstance(error, kind)), 500)
     # Where the database is, is nobody's business out there; our other messages hold ids only.
     return _page(status, _TEXTS.get(status) or f"{error}.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 from urllib.parse import parse_qsl
 
@@ -18,6 +18,7 @@ from weighbridge.decision import Json, Question
 ANSWER = "answer:"
 
 _MAX_FIELDS = 2000
+_SHOWN = 40  # characters of a name that nobody knows
 _FORM, _JSON = "application/x-www-form-urlencoded", "application/json"
 
 
@@ -27,13 +28,18 @@ class Form:
     Args:
         given: in the order in which they came; a name may come several times.
         values: answers by field, where a program sent them as JSON.
+        sent_names: of the JSON object that a program sent; a form has none.
     """
 
     def __init__(
-        self, given: Sequence[tuple[str, str]], values: Mapping[str, Json] | None = None
+        self,
+        given: Sequence[tuple[str, str]],
+        values: Mapping[str, Json] | None = None,
+        sent_names: Iterable[str] = (),
     ) -> None:
         self._given = tuple(given)
         self._values = values
+        self.sent_names = tuple(sent_names)
 
     def text(self, name: str, default: str = "") -> str:
         """The first value of a name."""
@@ -101,6 +107,23 @@ async def read_form(request: Request) -> Form:
 FormBody = Annotated[Form, Depends(read_form)]
 
 
+def sent_with(*names: str) -> Any:
+    """A dependency: what the body holds, where a JSON object holds no other names than these.
+
+    A program that misspells a name would else get something other than it asked for. Pages send
+    what they please: their forms are our own.
+    """
+
+    async def read(request: Request) -> Form:
+        form = await read_form(request)
+        if unknown := next((name for name in form.sent_names if name not in names), None):
+            known = ", ".join(names)
+            raise HTTPException(422, f"{unknown[:_SHOWN]!r} is not known here; known: {known}.")
+        return form
+
+    return Depends(read)
+
+
 def _from_json(sent: Any) -> Form:
     if not isinstance(sent, dict) or not isinstance(sent.get("values", {}), dict):
         raise ValueError("want an object")  # noqa: TRY004  # of the text, as json.loads puts it
@@ -110,7 +133,7 @@ def _from_json(sent: Any) -> Form:
         if name != "values"
         for value in (content if isinstance(content, list) else [content])
     ]
-    return Form(given, sent.get("values"))
+    return Form(given, sent.get("values"), sent)
 
 
 def _parsed(text: str, question: Question) -> Json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,8 +12,8 @@ from starlette.responses import Response
 from weighbridge.errors import ChangeRefused, LeaseLost, QueueUnavailable, VerdictInvalid
 from weighbridge.review.items import Item, Said, SlotKind, State
 from weighbridge.review.overviews import BulkResult
-from weighbridge.service.failures import UNAVAILABLE
-from weighbridge.service.forms import ANSWER, Form, FormBody
+from weighbridge.service.failures import unavailable
+from weighbridge.service.forms import ANSWER, Form, sent_with
 from weighbridge.service.item_view import item_view, said
 from weighbridge.service.pages import Go, Page
 from weighbridge.service.routes import Routes
@@ -44,7 +44,11 @@ def take_next(request: Request) -> Response:
 
 
 @routes.form("/items/{item_id}/claim")
-def claim(request: Request, item_id: str, form: FormBody) -> Response:
+def claim(
+    request: Request,
+    item_id: str,
+    form: Annotated[Form, sent_with("token", "idem_key", "values", "note")],
+) -> Response:
     """Hold this item. A draft that came along, after a lease was lost, is shown again."""
     site, visitor = site_of(request), visitor_of(request)
     try:
@@ -62,7 +66,7 @@ def claim(request: Request, item_id: str, form: FormBody) -> Response:
 
 
 @routes.form("/items/{item_id}/renew")
-def renew(request: Request, item_id: str, form: FormBody) -> Response:
+def renew(request: Request, item_id: str, form: Annotated[Form, sent_with("token")]) -> Response:
     """Hold it longer."""
     site, visitor = site_of(request), visitor_of(request)
     try:
@@ -75,7 +79,7 @@ def renew(request: Request, item_id: str, form: FormBody) -> Response:
 
 
 @routes.form("/items/{item_id}/release")
-def release(request: Request, item_id: str, form: FormBody) -> Response:
+def release(request: Request, item_id: str, form: Annotated[Form, sent_with("token")]) -> Response:
     """Put it back for anybody."""
     visitor = visitor_of(request)
     site_of(request).queue.release(item_id, reviewer=visitor.name, token=form.text("token"))
@@ -83,7 +87,9 @@ def release(request: Request, item_id: str, form: FormBody) -> Response:
 
 
 @routes.form("/items/{item_id}/skip")
-def skip(request: Request, item_id: str, form: FormBody) -> Response:
+def skip(
+    request: Request, item_id: str, form: Annotated[Form, sent_with("token", "reason")]
+) -> Response:
     """Leave it to others, and take the next."""
     visitor = visitor_of(request)
     site_of(request).queue.skip(
@@ -93,7 +99,11 @@ def skip(request: Request, item_id: str, form: FormBody) -> Response:
 
 
 @routes.form("/items/{item_id}/answer")
-def answer(request: Request, item_id: str, form: FormBody) -> Response:
+def answer(
+    request: Request,
+    item_id: str,
+    form: Annotated[Form, sent_with("action", "also", "idem_key", "note", "token", "values")],
+) -> Response:
     """Say what the ticket is about, or that it cannot be said; then take the next."""
     site, visitor = site_of(request), visitor_of(request)
     kind = _SAID.get(form.text("action", "answer"))
@@ -124,10 +134,10 @@ def answer(request: Request, item_id: str, form: FormBody) -> Response:
             problem=mistake(error) if isinstance(error, VerdictInvalid) else f"{error}.",
             status_code=409 if isinstance(error, LeaseLost) else 422,
         )
-    except QueueUnavailable:
+    except QueueUnavailable as error:
         # Looking mostly works while writing does not. The key stays: perhaps it was stored.
         return _item_page(
-            request, item_id, draft=form, problem=UNAVAILABLE, status_code=503, idem_key=key
+            request, item_id, draft=form, problem=unavailable(error), status_code=503, idem_key=key
         )
     also = form.all("also") if kind == "answer" else []
     results = _answer_also(request, also, values, form) if also else []
@@ -135,7 +145,7 @@ def answer(request: Request, item_id: str, form: FormBody) -> Response:
 
 
 @routes.form("/items/{item_id}/undo")
-def undo(request: Request, item_id: str, form: FormBody) -> Response:
+def undo(request: Request, item_id: str, form: Annotated[Form, sent_with("idem_key")]) -> Response:
     """Take one's own verdict back; the item is on the page again, held as before."""
     site, visitor = site_of(request), visitor_of(request)
     key = form.text("idem_key")
@@ -155,7 +165,7 @@ def undo(request: Request, item_id: str, form: FormBody) -> Response:
 
 
 @routes.form("/items/{item_id}/note")
-def note(request: Request, item_id: str, form: FormBody) -> Response:
+def note(request: Request, item_id: str, form: Annotated[Form, sent_with("text")]) -> Response:
     """Write something for colleagues, whoever holds the item."""
     if text := form.text("text").strip():
         site_of(request).queue.note(item_id, by=visitor_of(request).name, text=text)
@@ -163,7 +173,9 @@ def note(request: Request, item_id: str, form: FormBody) -> Response:
 
 
 @routes.form("/items/{item_id}/reopen")
-def reopen(request: Request, item_id: str, form: FormBody) -> Response:
+def reopen(
+    request: Request, item_id: str, form: Annotated[Form, sent_with("needed", "reason")]
+) -> Response:
     """Have a settled item judged anew; what was said before stays in its history."""
     needed = 2 if form.text("needed") == "2" else 1
     site_of(request).queue.reopen(
@@ -173,7 +185,7 @@ def reopen(request: Request, item_id: str, form: FormBody) -> Response:
 
 
 @routes.form("/items/{item_id}/assign")
-def assign(request: Request, item_id: str, form: FormBody) -> Response:
+def assign(request: Request, item_id: str, form: Annotated[Form, sent_with("to")]) -> Response:
     """Keep it for one person, or for nobody in particular."""
     site_of(request).queue.assign(
         item_id, to=form.text("to").strip() or None, by=visitor_of(request).name
@@ -182,7 +194,7 @@ def assign(request: Request, item_id: str, form: FormBody) -> Response:
 
 
 @routes.form("/items/{item_id}/cancel")
-def cancel(request: Request, item_id: str, form: FormBody) -> Response:
+def cancel(request: Request, item_id: str, form: Annotated[Form, sent_with("reason")]) -> Response:
     """Nobody need judge it any more."""
     site_of(request).queue.cancel(item_id, by=visitor_of(request).name, reason=form.text("reason"))
     return Go(f"/items/{item_id}", {"item_id": item_id})

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,7 +17,7 @@ from weighbridge.errors import ItemNotFound, VerdictInvalid
 from weighbridge.review.items import Item, State
 from weighbridge.review.overviews import Search, WhyEmpty
 from weighbridge.review.queueing.verdicts import judge
-from weighbridge.service.forms import ANSWER, Form, FormBody
+from weighbridge.service.forms import ANSWER, Form, FormBody, sent_with
 from weighbridge.service.item_view import item_line, said
 from weighbridge.service.pages import Go, Page
 from weighbridge.service.routes import Routes
@@ -109,7 +109,9 @@ def show_bulk(request: Request, form: FormBody) -> Response:
 
 
 @routes.form("/bulk/answer")
-def answer_bulk(request: Request, form: FormBody) -> Response:
+def answer_bulk(
+    request: Request, form: Annotated[Form, sent_with("idem_key", "item", "note", "values")]
+) -> Response:
     """Give each of the chosen tickets its own verdict."""
     site, visitor = site_of(request), visitor_of(request)
     items = _chosen(request, form)
