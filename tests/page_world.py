@@ -118,7 +118,6 @@ class World:
             people=self.people,
             credentials=self.credentials,
             throttle=LoginThrottle(self.database, clock=self.clock),
-            clock=self.clock,
             **options,
         )
 

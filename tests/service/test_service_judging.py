@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 
 import pytest
 from databases import refuse_inserts
@@ -400,6 +401,20 @@ def test_note_stays_in_the_history(world):
     (item_id,) = world.add("a")
     ada.post(f"/items/{item_id}/note", {"text": "ask <sales>"})
     assert "ask &lt;sales&gt;" in ada.get(f"/items/{item_id}").text
+
+
+@pytest.mark.parametrize("off_s", [0, -3600, 3600, 400 * 86_400])
+def test_time_that_is_left_is_told_by_the_clock_that_leases_go_by(world, off_s):
+    """The database may be on a server whose clock is another than that of the page."""
+    world.clock.now_s = time.time() + off_s
+    world.browser("ada")
+    (item_id,) = world.add("a")
+    program = world.program("ada", scope=Role.REVIEWER)
+    lease = program.post("/next.json").json()["next"]
+    assert lease["left_s"] == pytest.approx(600, abs=1)
+    world.clock.now_s += 200
+    told = program.get(f"/items/{item_id}.json").json()
+    assert told["left_s"] == pytest.approx(400, abs=1)
 
 
 @pytest.mark.parametrize(

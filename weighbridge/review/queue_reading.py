@@ -15,6 +15,7 @@ from weighbridge.review.queueing import counting, listing
 from weighbridge.review.queueing.reading import read
 from weighbridge.store import dialect
 from weighbridge.store.database import Database
+from weighbridge.store.times import moment
 
 
 class QueueReading:
@@ -103,6 +104,11 @@ class QueueReading:
         """The queue in numbers."""
         with self._reading() as (connection, now):
             return counting.stats(connection, now)
+
+    def now(self) -> datetime:
+        """The time in UTC, by the clock that leases go by; another machine's may be wrong."""
+        with self._reading() as (_, now):
+            return moment(now)
 
     def close(self) -> None:
         """Close the database; harmless when repeated."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Final
 
@@ -53,7 +52,6 @@ def create_app(
     audit_rate: float = 0.0,
     purge: Callable[[float], int] | None = None,
     erase: Callable[[str, str], int] | None = None,
-    clock: Callable[[], float] = time.time,
 ) -> ASGIApp:
     """The review page and its JSON twin.
 
@@ -76,7 +74,6 @@ def create_app(
             items that were; None leaves it out of the administration.
         erase: removes the texts of a ticket, by its id and for somebody, and tells how many items
             that were; None leaves it out.
-        clock: seconds since 1970.
 
     Returns:
         An ASGI application with all protection around it.
@@ -89,7 +86,6 @@ def create_app(
         people=people,
         credentials=credentials,
         throttle=throttle,
-        clock=clock,
         lease_s=lease_s,
         is_secure=is_secure,
         measure=measure and Remembered(measure, fresh_s=30.0, stale_s=3600.0).get,

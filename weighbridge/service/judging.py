@@ -293,7 +293,7 @@ def _lease_view(request: Request, item: Item | None) -> dict[str, Any] | None:
 def _left_s(request: Request, item: Item) -> float | None:
     if item.lease is None:
         return None
-    return max(0.0, item.lease.until.timestamp() - site_of(request).clock())
+    return max(0.0, (item.lease.until - site_of(request).queue.now()).total_seconds())
 
 
 def _notice(request: Request) -> str:

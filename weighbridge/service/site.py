@@ -31,7 +31,6 @@ class Site:
         people: who they are.
         credentials: what lets them in.
         throttle: makes guessers wait.
-        clock: seconds since 1970.
         lease_s: how long an item is held for somebody, in seconds.
         is_secure: whether cookies are sent over HTTPS only.
         measure: all statistics; None where there are none.
@@ -46,7 +45,6 @@ class Site:
     people: People
     credentials: Credentials
     throttle: LoginThrottle
-    clock: Callable[[], float]
     lease_s: float
     is_secure: bool
     measure: Callable[[], Metrics] | None = None
