@@ -9,12 +9,14 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import make_url
 from typer.main import get_command
 
 from weighbridge.cli.review import app
 from weighbridge.review.telling.delivery import MAX_ATTEMPTS
 from weighbridge.review.telling.signing import signed_headers
 from weighbridge.settings import load_settings
+from weighbridge.store import postgresql
 
 PAGE = (Path(__file__).parents[2] / "docs" / "review.md").read_text("utf-8")
 
@@ -41,11 +43,23 @@ def test_every_command_of_the_queue_is_on_the_page():
 
 
 def test_settings_on_the_page_are_valid():
-    first, second = map(tomllib.loads, blocks("toml"))
+    first, second, third = map(tomllib.loads, blocks("toml"))
     assert load_settings(first).review.retention == 90 * 86_400
     (hook,) = load_settings(second).review.webhook
     assert (hook.events, hook.timeout) == (("settled", "reopened"), 10.0)
     assert f"after {MAX_ATTEMPTS} attempts" in PAGE.replace("\n", " ")
+    database = str(load_settings(third).review.database)
+    assert postgresql.checked(make_url(database), "").drivername == "postgresql+psycopg"
+
+
+def test_options_of_postgresql_on_the_page_are_those_that_are_taken():
+    """And the one for another schema means that schema."""
+    (told,) = re.findall(r"^- \*\*After `\?`\*\* stand.*?\. ", PAGE, re.DOTALL | re.MULTILINE)
+    for option in re.findall(r"`(\w+)`", told):
+        postgresql.checked(make_url(f"postgresql://a@b/c?{option}=x"), "")
+    assert sorted(re.findall(r"`(\w+)`", told)) == sorted(postgresql._OPTIONS)
+    (schema,) = re.findall(r"`(\?options=\S+)`", PAGE)
+    assert make_url(f"postgresql://a@b/c{schema}").query == {"options": "-csearch_path=review"}
 
 
 def test_receiver_on_the_page_takes_what_is_signed_and_nothing_else(capsys):

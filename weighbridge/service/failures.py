@@ -22,6 +22,7 @@ from weighbridge.errors import (
     WeighbridgeError,
 )
 from weighbridge.service.pages import Page
+from weighbridge.service.words import mistake
 
 _logger = logging.getLogger(__name__)
 
@@ -76,7 +77,8 @@ def _failed(request: Request, error: Exception) -> Response:
         return _page(503, unavailable(error))
     status = next((code for kind, code in _STATUSES.items() if isinstance(error, kind)), 500)
     # Where the database is, is nobody's business out there; our other messages hold ids only.
-    return _page(status, _TEXTS.get(status) or f"{error}.")
+    told = mistake(error) if isinstance(error, PersonRefused) else f"{error}."
+    return _page(status, _TEXTS.get(status) or told)
 
 
 def _broken(request: Request, error: Exception) -> Response:
