@@ -54,6 +54,7 @@ def test_what_cannot_be_done_to_people_is_told(cli, arguments, stdin, problem):
     ran = cli("review", "people", *arguments, stdin=stdin)
     assert ran.code == 1
     assert problem in ran.err
+    assert ("people list" in ran.err) == ("nobody" in arguments)
     assert "brief" not in ran.err
 
 

@@ -76,7 +76,11 @@ class Credentials:
                 _person.name == person, _person.disabled_at.is_(None)
             )
             if connection.scalar(known) is None:
-                raise PersonRefused(person, "there is nobody of this name who may be let in")
+                raise PersonRefused(
+                    person,
+                    "there is nobody of this name who may be let in",
+                    "See `weighbridge review people list`.",
+                )
             _forget_expired(connection, now)
             connection.execute(
                 insert(credential_table).values(
