@@ -157,6 +157,19 @@ def test_alike_are_the_unsettled_items_that_say_the_same(queue):
     assert queue.alike(one) == []
 
 
+def test_place_that_somebody_else_gave_up_hides_no_item(database, clock):
+    """Two had an item and let it go: each is offered their own place, and so the item, once."""
+    queue = ReviewQueue(database, clock=clock, needed=2)
+    shared, other = queue.enqueue(make_entry("a")), queue.enqueue(make_entry("b"))
+    for reviewer in ("ann", "bob"):
+        assert queue.claim(reviewer, lease_s=60).id == shared
+    clock.advance(61)
+    for reviewer in ("ann", "bob"):
+        assert [item.id for item in queue.waiting(100, reviewer)] == [shared, other]
+        assert [item.id for item in queue.waiting(1, reviewer)] == [shared]
+    assert queue.claim("bob").id == shared
+
+
 def test_what_is_judged_blind_is_offered_beside_nothing(queue, database, clock):
     """Its answer must not be given along with another's."""
     same = {"id": "t", "subject": "", "body": "Where is my order?", "metadata": {}}

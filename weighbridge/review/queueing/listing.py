@@ -57,18 +57,22 @@ def waiting_for(
     connection: Connection, reviewer: str, limit: int, now: int, *, may_adjudicate: bool
 ) -> list[Item]:
     """Items that `reviewer` could claim, in the order in which they would get them."""
-    slot, earlier = slot_table.alias("offered"), slot_table.alias("earlier")
-    is_first = ~exists().where(
-        earlier.c.item_id == slot.c.item_id,
-        earlier.c.round == slot.c.round,
-        earlier.c.id < slot.c.id,
-        statements.is_free(earlier, now),
+    slot, other = slot_table.alias("offered"), slot_table.alias("earlier")
+    here, there = (
+        statements.lanes(each, reviewer, now=now, may_adjudicate=may_adjudicate)
+        for each in (slot, other)
     )
-    ids: list[str] = []
-    for lane in statements.lanes(slot, reviewer, now=now, may_adjudicate=may_adjudicate):
+    ids: dict[str, None] = {}
+    for lane, same in zip(here, there, strict=True):
+        # Of an item's slots in a lane the first counts; what another lane holds may be found twice.
+        is_first = ~exists().where(
+            other.c.item_id == slot.c.item_id,
+            same.where,
+            tuple_(*same.order_by) < tuple_(*lane.order_by),
+        )
         in_order = select(slot.c.item_id).where(lane.where, is_first).order_by(*lane.order_by)
-        ids += connection.scalars(in_order.limit(limit - len(ids)))
-    return _by_id(connection, ids)
+        ids |= dict.fromkeys(connection.scalars(in_order.limit(limit)))
+    return _by_id(connection, [*ids][:limit])
 
 
 def search(
