@@ -19,6 +19,8 @@ from weighbridge.store.database import Database
 
 DAY_S: Final = 86_400.0
 
+_PATIENCE_S: Final = 60.0  # with a database that is away
+
 _logger = logging.getLogger(__name__)
 
 
@@ -70,14 +72,16 @@ def kept_up(
 
 async def _purge_again_and_again(retention: Retention, age: timedelta, every_s: float) -> None:
     while True:
+        wait_s = every_s
         try:
             removed = await asyncio.to_thread(retention.purge, datetime.now(UTC) - age)
         except QueueUnavailable as error:
             _logger.warning("old texts could not be removed for now: %s", error)
+            wait_s = min(every_s, _PATIENCE_S)  # not a day: what was promised is due
         else:
             if removed.num_items:
                 _logger.info("the texts of %s old items were removed", removed.num_items)
-        await asyncio.sleep(every_s)
+        await asyncio.sleep(wait_s)
 
 
 def _run(loop: asyncio.AbstractEventLoop, tasks: Sequence[asyncio.Task[None]]) -> None:
