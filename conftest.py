@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from functools import cache
 
 import pytest
 from databases import KINDS, NOT_TESTED, fresh_url, migrated_once, server
@@ -18,7 +18,8 @@ def pytest_runtest_setup(item) -> None:
     """Tiny models are all waiting where threads share a busy machine; real ones have all cores."""
     torch = sys.modules.get("torch")
     if torch is not None:
-        torch.set_num_threads(os.cpu_count() if item.get_closest_marker("models") else 1)
+        all_threads = _all_threads()
+        torch.set_num_threads(all_threads if item.get_closest_marker("models") else 1)
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -76,3 +77,9 @@ def pytest_terminal_summary(terminalreporter) -> None:
     reasons = {report.longrepr[2] for report in skipped if isinstance(report.longrepr, tuple)}
     for reason in sorted(reason for reason in reasons if NOT_TESTED in reason):
         terminalreporter.write_line(reason, red=True, bold=True)
+
+
+@cache
+def _all_threads() -> int:
+    """As many as torch takes by itself, or was told to by whoever started the tests."""
+    return sys.modules["torch"].get_num_threads()
