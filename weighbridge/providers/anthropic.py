@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypedDict, assert_never
 
 from weighbridge.decision import FailureKind, Json
-from weighbridge.providers.envelopes import count_of, invalid, post, text_of, word_of
+from weighbridge.providers.envelopes import count_of, invalid, model_of, post, word_of
 from weighbridge.providers.failures import body_json, classify, classify_error, is_identifier
 from weighbridge.providers.profiles import Profile
 from weighbridge.providers.prompting import TOOL_DESCRIPTION, TOOL_NAME, with_schema
@@ -196,7 +196,7 @@ class AnthropicAdapter:
             text=text,
             finish_reason=reason,
             status=status,
-            model=text_of(body.get("model")),
+            model=model_of(body.get("model")),
         )
 
 

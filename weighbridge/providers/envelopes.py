@@ -9,6 +9,8 @@ from weighbridge.decision import FailureKind, Json
 from weighbridge.providers.failures import is_identifier
 from weighbridge.providers.protocol import Failure, HttpRequest
 
+_MOST_OF_NAME = 200  # characters
+
 
 def post(path: str, body: Mapping[str, object], **headers: str) -> HttpRequest:
     """A request with a JSON body.
@@ -40,9 +42,13 @@ def word_of(value: Json) -> str:
     return str(value) if is_shown else "missing or unreadable"
 
 
-def text_of(value: Json) -> str | None:
-    """A text that says something."""
-    return value if isinstance(value, str) and value else None
+def model_of(value: Json) -> str | None:
+    """The name of a model, as far as a key of a database holds one; None if it says nothing.
+
+    >>> model_of("gpt-5-mini"), model_of(""), len(model_of("x" * 5000))
+    ('gpt-5-mini', None, 200)
+    """
+    return value[:_MOST_OF_NAME] if isinstance(value, str) and value else None
 
 
 def count_of(value: Json) -> int | None:

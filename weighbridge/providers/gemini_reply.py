@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from weighbridge.decision import FailureKind, Json
-from weighbridge.providers.envelopes import count_of, invalid, text_of, word_of
+from weighbridge.providers.envelopes import count_of, invalid, model_of, word_of
 from weighbridge.providers.failures import body_json, classify_error
 from weighbridge.providers.protocol import Failure, HttpResponse, Reply, TokenLogprob
 from weighbridge.providers.raw_json import as_sent
@@ -88,7 +88,7 @@ def _outcome(response: HttpResponse, body: dict[str, Json], tool: str) -> Reply 
         text=text,
         finish_reason=finish,
         status=status,
-        model=text_of(body.get("modelVersion")),
+        model=model_of(body.get("modelVersion")),
         logprobs=tokens and of_answer(tokens, text),
     )
 

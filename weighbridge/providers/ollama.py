@@ -8,7 +8,7 @@ from typing import Literal, TypedDict, assert_never
 
 from weighbridge.capability import Mode
 from weighbridge.decision import FailureKind, Json
-from weighbridge.providers.envelopes import count_of, invalid, post, text_of, word_of
+from weighbridge.providers.envelopes import count_of, invalid, model_of, post, word_of
 from weighbridge.providers.failures import body_json, classify, classify_error
 from weighbridge.providers.profiles import Profile
 from weighbridge.providers.prompting import with_schema
@@ -201,7 +201,7 @@ def _outcome(status: int, body: dict[str, Json]) -> Reply | Failure:
         text=text,
         finish_reason=reason,
         status=status,
-        model=text_of(body.get("model")),
+        model=model_of(body.get("model")),
         logprobs=_logprobs(body.get("logprobs"), text),
     )
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from weighbridge.decision import FailureKind, Json
-from weighbridge.providers.envelopes import count_of, invalid, text_of, word_of
+from weighbridge.providers.envelopes import count_of, invalid, model_of, word_of
 from weighbridge.providers.failures import body_json, classify_error
 from weighbridge.providers.protocol import Failure, HttpResponse, Reply, TokenLogprob
 from weighbridge.providers.raw_json import as_sent
@@ -51,7 +51,7 @@ def read_success(response: HttpResponse, tool: str) -> Reply | Failure:
         text=text,
         finish_reason=finish,
         status=response.status,
-        model=text_of(body.get("model")),
+        model=model_of(body.get("model")),
         logprobs=tokens and of_answer(tokens, text),
         prompt_tokens=prompt_tokens,
         completion_tokens=completion_tokens,

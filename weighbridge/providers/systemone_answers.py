@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from weighbridge.decision import FailureKind, FieldEvidence, Json, label
-from weighbridge.providers.envelopes import count_of, invalid, text_of
+from weighbridge.providers.envelopes import count_of, invalid, model_of
 from weighbridge.providers.error_bodies import read_error
 from weighbridge.providers.failures import body_json, classify, classify_error
 from weighbridge.providers.protocol import Failure, HttpResponse, Reply
@@ -91,7 +91,7 @@ def _outcome(status: int, body: Mapping[str, Json], task: Task) -> Reply | Failu
         text=json.dumps(chosen, ensure_ascii=False),
         finish_reason="stop",
         status=status,
-        model=text_of(body.get("model")),
+        model=model_of(body.get("model")),
         evidence=evidence,
     )
 
