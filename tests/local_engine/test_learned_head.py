@@ -34,6 +34,7 @@ def head(options=OPTIONS, seed=0, **changes) -> Head:
         "scale": random(EMBEDDING + HIDDEN).abs() + 0.1,
         "weight": weight - weight.mean(0),
         "bias": bias - bias.mean(),
+        "zero_shot_share": 0.6,
         "centroids": random(len(options), EMBEDDING),
         "temperature": 1.25,
         "model_weight": 0.1,
@@ -110,6 +111,23 @@ def test_added_label_keeps_its_zero_shot_logit() -> None:
     assert float(relative[:-1].mean()) == pytest.approx(0.0, abs=1e-6)
 
 
+@given(st.floats(0, 1), st.integers(0, 100))
+def test_names_of_learned_labels_count_by_their_share(share: float, seed: int) -> None:
+    """Among themselves; to a label without verdicts they stand on average as they did."""
+    silent = head(
+        weight=torch.zeros(len(OPTIONS), EMBEDDING + HIDDEN),
+        bias=torch.zeros(len(OPTIONS)),
+        temperature=1.0,
+        zero_shot_share=share,
+    )
+    prior = zero_shot(len(OPTIONS) + 1, seed=seed)
+    found = asked(silent, (*OPTIONS, "fresh"), prior).log_probs
+    before, after = (each[:-1] - each[:-1].mean() for each in (prior.log_probs, found))
+    torch.testing.assert_close(after, share * before)
+    before, after = (each[:-1].mean() - each[-1] for each in (prior.log_probs, found))
+    torch.testing.assert_close(after, before)
+
+
 def test_removed_label_takes_nothing_from_the_others() -> None:
     """The others stand to each other as before."""
     prior = zero_shot()
@@ -183,7 +201,9 @@ def test_artefact_of_other_models_is_refused(role: str) -> None:
         lambda data: data.replace(b'"bias"', b'"bust"'),
         lambda data: data.replace(b"centroids", b"centrouds"),
         lambda data: data.replace(b'\\"temperature\\": 1.25', b'\\"temperature\\": 0.00'),
-        lambda data: data.replace(b'\\"format\\": 1', b'\\"format\\": 9'),
+        lambda data: data.replace(b'\\"format\\": 2', b'\\"format\\": 1'),
+        lambda data: data.replace(b'\\"format\\": 2', b'\\"format\\": 9'),
+        lambda data: data.replace(b'\\"zero_shot_share\\": 0.6', b'\\"zero_shot_share\\": 1.6'),
     ],
 )
 def test_damaged_artefact_is_refused(spoil) -> None:
@@ -204,6 +224,9 @@ def test_damaged_artefact_is_refused(spoil) -> None:
         {"weight": torch.full((4, 7), float("nan"))},
         {"temperature": 0.0},
         {"spread": 0.0},
+        {"zero_shot_share": -0.1},
+        {"zero_shot_share": 1.1},
+        {"zero_shot_share": float("nan")},
         {"scale": torch.zeros(7)},
         {"centroids": torch.zeros(4, 99)},
     ],
@@ -249,6 +272,7 @@ def test_weighing_with_a_head_follows_the_head(models) -> None:
         scale=torch.ones(width),
         weight=torch.zeros(2, width),
         bias=torch.tensor([20.0, -20.0]),
+        zero_shot_share=1.0,
         centroids=embeddings.repeat(2, 1),
         temperature=1.0,
         model_weight=0.0,
@@ -274,4 +298,5 @@ def test_metadata_of_an_artefact_names_no_text() -> None:
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
     about = json.loads(header["__metadata__"]["weighbridge"])
     assert about.keys() == {"format", "encoder", "generator", "numbers"}
-    assert about["numbers"].keys() == {"keys", "temperature", "model_weight", "cut", "spread"}
+    numbers = {"keys", "zero_shot_share", "temperature", "model_weight", "cut", "spread"}
+    assert about["numbers"].keys() == numbers

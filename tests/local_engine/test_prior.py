@@ -51,3 +51,24 @@ def test_phrases_place_a_label(models):
     ]
     opinion = asked(models.prior, "There is a mistake on the bill.", labels)
     assert float(opinion.log_probs[0].exp()) > 0.9
+
+
+@pytest.mark.models
+def test_name_alone_finds_the_ticket_that_it_stands_for(models):
+    """Whatever the topic: said in a few ways, a name lies where tickets of its kind lie."""
+    tickets = {
+        "cancel_transfer": "I sent money to the wrong person, can I still stop it?",
+        "exchange_rate": "How much do I get for 100 dollars in euros?",
+        "lost_phone": "Somebody stole my mobile yesterday.",
+    }
+    labels = [LabelText(name=name) for name in tickets]
+    for place, text in enumerate(tickets.values()):
+        assert int(asked(models.prior, text, labels).log_probs.argmax()) == place
+
+
+@pytest.mark.models
+@pytest.mark.parametrize("name", ["{}", "{0}", "a {b} c", "}{", "%s", "__", "-"])
+def test_name_is_text_and_no_pattern(models, name):
+    """Braces and the like are read as they are."""
+    opinion = asked(models.prior, "Refund my invoice.", [LabelText(name=name), *LABELS])
+    assert bool(opinion.log_probs.isfinite().all())

@@ -37,6 +37,7 @@ def artefact(models: Models = MODELS) -> bytes:
         scale=torch.ones(5),
         weight=torch.zeros(2, 5),
         bias=torch.zeros(2),
+        zero_shot_share=1.0,
         centroids=torch.zeros(2, 3),
         temperature=1.0,
         model_weight=0.05,

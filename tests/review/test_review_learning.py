@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from weighbridge.cli.teaching import head_of, read_features
+from weighbridge.local_engine.engine import Engine
+from weighbridge.local_engine.prior import PriorOpinion, without_opinion
 from weighbridge.review.learning import baselines
 from weighbridge.review.learning.examples import Example, Gathered, gather
 from weighbridge.review.learning.fit import fit, losses, tempered
@@ -22,6 +29,7 @@ from weighbridge.review.learning.lesson import (
     shortfall,
 )
 from weighbridge.review.queueing.twins import group_key
+from weighbridge.schemas.task import Task
 
 OPTIONS = ("bug", "billing", "how_to")
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -215,12 +223,91 @@ def test_labels_without_verdicts_keep_their_zero_shot_logits(seed) -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10_000))
-def test_fit_is_no_worse_on_its_own_verdicts_than_the_prior(seed) -> None:
+def test_fit_is_no_worse_on_its_own_verdicts_than_what_it_keeps_of_the_prior(seed) -> None:
     """It starts from there and pays for every step."""
     found = gathered(15)
     of, places = features(found, seed=seed), np.asarray(found.places)
     head = fitted(found, of)
-    assert losses(head.logits(of), places).sum() <= losses(of.zero_shot, places).sum() + 1e-6
+    start = losses(head.zero_shot_share * of.zero_shot, places).sum()
+    assert losses(head.logits(of), places).sum() <= start + 1e-6
+
+
+def test_names_say_less_the_more_verdicts_a_label_has() -> None:
+    """All at none, half where verdicts tell as much, and never nothing."""
+    shares = []
+    for num in (3, 6, 12, 24, 48, 120):
+        found = gathered(num)
+        shares.append(fitted(found, features(found)).zero_shot_share)
+    assert 1 > shares[0] > 0.8
+    assert shares[3] == 0.5  # eight for each of three labels
+    assert all(before > after > 0 for before, after in pairwise(shares))
+
+
+def test_phrases_keep_their_say_however_many_verdicts_there_are() -> None:
+    """They know more than names do; the folds of a cross-validation know of them too."""
+    found = gathered(48)
+    worded = replace(features(found), has_phrases=True)
+    assert fitted(found, worded).zero_shot_share == 1.0
+    assert worded.at(np.arange(24)).has_phrases
+
+
+@pytest.mark.parametrize(
+    ("task", "has_phrases"),
+    [
+        (Task.triage(priorities=[]), True),
+        (Task.triage(categories=["billing", "refund"], priorities=[]), False),
+    ],
+)
+def test_what_is_read_says_whether_labels_have_phrases(task, has_phrases) -> None:
+    """The built-in labels have; bare names have not."""
+    field = task.fields[0]
+
+    def zero_shot(texts, spec):
+        opinions = [without_opinion(len(spec.options)) for _ in texts]
+        return torch.zeros(len(texts), 3), torch.zeros(len(texts), 2), opinions
+
+    engine = cast(Engine, SimpleNamespace(zero_shot=zero_shot))
+    found, _ = read_features(engine, field, ["one", "two"])
+    assert found.has_phrases == has_phrases
+
+
+def test_verdicts_about_few_labels_count_for_these_alone() -> None:
+    """Labels that nobody used do not make those look less known that people did use."""
+    found = gathered(16, OPTIONS[:2])
+    of = features(found)
+    wide = Features(
+        embeddings=of.embeddings,
+        hidden=of.hidden,
+        zero_shot=np.concatenate([of.zero_shot, np.full((16, 5), -1.5)], axis=1),
+    )
+    share = fit(wide, np.asarray(found.places), model_weight=0.05).zero_shot_share
+    assert share == fitted(found, of).zero_shot_share == 0.5
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10_000))
+def test_engine_applies_what_was_fitted(seed) -> None:
+    """Fit and head are two hands of one formula; options without verdicts included."""
+    found = gathered(30)
+    of = features(found, seed=seed)
+    wide = Features(
+        embeddings=of.embeddings,
+        hidden=of.hidden,
+        zero_shot=np.concatenate([of.zero_shot, np.full((30, 1), -1.5)], axis=1),
+    )
+    learned = replace(fit(wide, np.asarray(found.places), model_weight=0.05), temperature=1.25)
+    [field] = Task.triage(categories=[*OPTIONS, "fresh"], priorities=[]).fields
+    head = head_of(learned, field)
+    wanted = learned.logits(wide) / learned.temperature
+    for row in range(len(wide)):
+        opinion = head.opinion(
+            PriorOpinion(log_probs=torch.from_numpy(wide.zero_shot[row]), support=0.5),
+            field.options,
+            torch.from_numpy(wide.embeddings[row]).float(),
+            torch.from_numpy(wide.hidden[row]).float(),
+        )
+        log_probs = wanted[row] - np.logaddexp.reduce(wanted[row])
+        np.testing.assert_allclose(opinion.log_probs.numpy(), log_probs, atol=1e-4)
 
 
 def test_more_verdicts_of_the_same_move_the_opinion_further() -> None:

@@ -124,6 +124,7 @@ def read_features(
         embeddings=torch.cat(embeddings).double().numpy(),
         hidden=torch.cat(hidden).double().numpy(),
         zero_shot=torch.stack([opinion.log_probs for opinion in opinions]).numpy(),
+        has_phrases=all(label.phrases for label in spec.labels),
     )
     return features, opinions
 
@@ -218,6 +219,7 @@ def head_of(fitted: Fit, field: JudgedField) -> Any:
         scale=torch.from_numpy(fitted.scale).float(),
         weight=torch.from_numpy(fitted.weight).float(),
         bias=torch.from_numpy(fitted.bias).float(),
+        zero_shot_share=fitted.zero_shot_share,
         centroids=torch.from_numpy(fitted.centroids).float(),
         temperature=fitted.temperature,
         model_weight=fitted.model_weight,

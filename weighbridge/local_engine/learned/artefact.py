@@ -11,7 +11,7 @@ from torch import Tensor
 from weighbridge.errors import LearnedUnfit
 from weighbridge.local_engine.learned.head import Head
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

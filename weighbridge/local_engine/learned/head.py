@@ -1,9 +1,11 @@
 """Head: one field's learned opinion, as a change to the zero-shot one.
 
-The logits of the label prior stay; a linear layer over what encoder and language model make of the
-ticket is added to them. It was fitted with a penalty on its size, so where verdicts are few it is
-small, and without any the prior is left as it is. The rows of the layer sum to zero over the labels
-that were learned, so a label that came later competes on equal terms with its zero-shot logit.
+A linear layer over what encoder and language model make of the ticket is added to the logits of the
+label prior. It was fitted with a penalty on its size, so where verdicts are few it is small, and
+without any the prior is left as it is. The better labels are known from verdicts, the less their
+names need to say: of the differences between the zero-shot logits of learned labels a share is
+kept. Both changes sum to zero over these labels, so one that came later competes on equal terms
+with its zero-shot logit.
 
 *Support* becomes a matter of distance as well: is the ticket as near to the middle of some label's
 tickets as those were to theirs that people judged?
@@ -37,6 +39,7 @@ class Head:
         scale: float32 [F], what the centred features are divided by.
         weight: float32 [K, F].
         bias: float32 [K].
+        zero_shot_share: 0 to 1, how much counts of the differences between the zero-shot logits.
         centroids: float32 [K, E], mean embedding of each option's tickets.
         temperature: what the logits are divided by; above 0.
         model_weight: of the language model's lift beside them, see `weighing`.
@@ -53,6 +56,7 @@ class Head:
     scale: Tensor
     weight: Tensor
     bias: Tensor
+    zero_shot_share: float
     centroids: Tensor
     temperature: float
     model_weight: float
@@ -75,6 +79,8 @@ class Head:
         tensors = [getattr(self, field.name) for field in fields(self)]
         if not all(bool(t.isfinite().all()) for t in tensors if isinstance(t, Tensor)):
             raise ValueError("want finite numbers")
+        if not 0 <= self.zero_shot_share <= 1:
+            raise ValueError("want zero_shot_share from 0 to 1")
         if not (self.temperature > 0 and self.spread > 0 and bool((self.scale > 0).all())):
             raise ValueError("want temperature, spread and scale above 0")
 
@@ -96,6 +102,8 @@ class Head:
         change = torch.zeros(len(options), dtype=torch.float64)
         known = torch.tensor([place is not None for place in rows])
         change[known] = (self.weight[learned] @ features + self.bias[learned]).double()
+        named = zero_shot.log_probs[known]
+        change[known] -= (1 - self.zero_shot_share) * (named - named.mean())
         logits = (zero_shot.log_probs + change) / self.temperature
         return PriorOpinion(
             log_probs=logits.log_softmax(0),

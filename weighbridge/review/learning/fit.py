@@ -1,12 +1,16 @@
 """Fitting a head: a linear layer that changes the zero-shot logits as far as verdicts demand.
 
-It maximises the likelihood of the verdicts under softmax(zero-shot + W x + b), with a Gaussian
+It maximises the likelihood of the verdicts under softmax(s zero-shot + W x + b), with a Gaussian
 penalty on W and b that pulls towards no change. Without verdicts there is none; each one more may
-cost a little more. Options that no verdict named take no part: their logits stay as they are, and
-since the rows of W and b sum to zero over the others, the two kinds stay comparable.
+cost a little more. The share s is 1 without verdicts and falls as they come: what the penalty lets
+a few of them say, names that are louder would drown out. Where customers' phrases place the labels
+it stays 1: they know more than names do. Options that no verdict named take no
+part: their logits stay as they are, and since all changes sum to zero over the others, the two
+kinds stay comparable.
 
 The constants were chosen on the development draws (`python -m bench.learning_curve` prints what
-they give). They are a plateau: half and twice the penalty are within two tickets of 200.
+they give). They are a plateau: half and twice the penalty, or the worth of a name, are within two
+tickets of 200.
 """
 
 from __future__ import annotations
@@ -24,8 +28,11 @@ Indices = NDArray[np.int64]
 
 PENALTY: Final = 0.05
 # Mean square length of a ticket's features, by their source: how much each may decide.
-EMBEDDING_SHARE: Final = 20.0
+EMBEDDING_SHARE: Final = 30.0
 HIDDEN_SHARE: Final = 7.0  # for each of the two states
+# Verdicts for each label that tell as much as its name. Phrases tell more than sixteen do: beside the
+# built-in ones this costs three of a hundred development tickets.
+NAME_WORTH: Final = 8.0
 
 MIN_DISTANCES: Final = 20
 KEPT: Final = 0.95  # of in-scope tickets have a support of 0.5 or more
@@ -44,11 +51,13 @@ class Features:
         embeddings: [N, E], unit length.
         hidden: [N, H], two states of H / 2 side by side.
         zero_shot: [N, K], log of the label prior's posterior over the options.
+        has_phrases: whether the prior read phrases of every option, not names alone.
     """
 
     embeddings: Array
     hidden: Array
     zero_shot: Array
+    has_phrases: bool = False
 
     def __len__(self) -> int:
         return len(self.embeddings)
@@ -60,7 +69,8 @@ class Features:
 
     def at(self, rows: Indices) -> Features:
         """Some of them."""
-        return Features(
+        return replace(
+            self,
             embeddings=self.embeddings[rows],
             hidden=self.hidden[rows],
             zero_shot=self.zero_shot[rows],
@@ -77,6 +87,7 @@ class Fit:
         scale: [F].
         weight: [L, F].
         bias: [L].
+        zero_shot_share: s, 0 to 1.
         centroids: [L, E].
         temperature: see `tempered`.
         model_weight: see `tempered`.
@@ -89,6 +100,7 @@ class Fit:
     scale: Array
     weight: Array
     bias: Array
+    zero_shot_share: float
     centroids: Array
     temperature: float = 1.0
     model_weight: float
@@ -99,7 +111,9 @@ class Fit:
         """[N, K], before temperature."""
         logits = features.zero_shot.copy()
         scaled = (features.both - self.mean) / self.scale
-        logits[:, self.learned] += scaled @ self.weight.T + self.bias
+        named = logits[:, self.learned]
+        lost = (1 - self.zero_shot_share) * (named - named.mean(1, keepdims=True))
+        logits[:, self.learned] += scaled @ self.weight.T + self.bias - lost
         return logits
 
     def distances(self, embeddings: Array) -> Array:
@@ -120,7 +134,10 @@ def fit(features: Features, places: Indices, *, model_weight: float) -> Fit:
     both = features.both
     mean, scale = both.mean(0), _scale(features)
     scaled = (both - mean) / scale
-    weight, bias = _solve(scaled, rows, features.zero_shot[:, learned])
+    share = 1.0
+    if not features.has_phrases:
+        share = NAME_WORTH / (NAME_WORTH + len(places) / len(learned))
+    weight, bias = _solve(scaled, rows, share * features.zero_shot[:, learned])
     centroids = np.stack([features.embeddings[rows == row].mean(0) for row in range(len(learned))])
     cut, spread = _cut(features.embeddings, rows, centroids)
     return Fit(
@@ -129,6 +146,7 @@ def fit(features: Features, places: Indices, *, model_weight: float) -> Fit:
         scale=scale,
         weight=weight,
         bias=bias,
+        zero_shot_share=share,
         centroids=centroids,
         model_weight=model_weight,
         cut=cut,
