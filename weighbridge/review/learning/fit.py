@@ -30,8 +30,8 @@ PENALTY: Final = 0.05
 # Mean square length of a ticket's features, by their source: how much each may decide.
 EMBEDDING_SHARE: Final = 30.0
 HIDDEN_SHARE: Final = 7.0  # for each of the two states
-# Verdicts for each label that tell as much as its name. Phrases tell more than sixteen do: beside the
-# built-in ones this costs three of a hundred development tickets.
+# Verdicts for each label that tell as much as its name. Phrases tell more than sixteen do: beside
+# the built-in ones this costs three of a hundred development tickets.
 NAME_WORTH: Final = 8.0
 
 MIN_DISTANCES: Final = 20
