@@ -1,7 +1,8 @@
-"""For all tests: new databases of both kinds, threads, and a loud word where one is missing."""
+"""For all tests: new databases of both kinds, threads, Ctrl-C, and a loud word about skips."""
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import closing
@@ -12,6 +13,12 @@ from databases import KINDS, NOT_TESTED, fresh_url, migrated_once, server
 
 import weighbridge.local_engine  # noqa: F401 - before torch: it says how torch's threads wait
 from weighbridge.store.database import Database
+
+
+def pytest_configure() -> None:
+    """Some tests press Ctrl-C, which all that a shell starts in the background ignores."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_runtest_setup(item) -> None:

@@ -139,9 +139,11 @@ def test_interrupt_ends_the_requests_and_is_what_the_caller_sees(
             signal.pthread_kill(main, signal.SIGINT)
 
     threading.Thread(target=interrupt).start()
-    with pytest.raises(KeyboardInterrupt):
-        ask(hanging.router)
-    seen.set()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            ask(hanging.router)
+    finally:
+        seen.set()
     assert hanging.ended.wait(10)
     hanging.router.close()
     assert hanging.stage.queue.entries == {}
