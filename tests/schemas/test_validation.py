@@ -131,6 +131,36 @@ def test_violation_is_the_same_whatever_key_an_answer_makes_up(key: str, other: 
     assert told == [["type at /notes/*/*"]] * 2
 
 
+closed: dict[str, Any] = {
+    "type": "object",
+    "properties": {"a": {"enum": ["x", 1, True]}, "b": {"type": "boolean"}},
+    "required": ["a"],
+    "additionalProperties": False,
+}
+members = st.one_of(st.sampled_from(["x", "X", 1, 1.0, 0, True, False, None]), st.text())
+judged = Task.from_schema(closed, instructions="Choose.")
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("abc"), members), max_size=8))
+def test_verdict_is_the_same_however_often_an_answer_comes(answers: list[Any]) -> None:
+    """Valid answers are remembered; one that is only equal for Python is another answer."""
+    plain = Draft202012Validator(closed)
+    for answer in [*answers, *answers]:
+        assert (judged.violations(answer) == []) == plain.is_valid(answer)
+
+
+def test_no_answer_with_text_of_its_own_is_remembered() -> None:
+    """It may be a customer's; and what is remembered has an end."""
+    free = {**closed, "properties": {**closed["properties"], "note": {"type": "string"}}}
+    open_ended = {**closed, "additionalProperties": True}
+    for schema in (free, open_ended):
+        task = Task.from_schema(schema, instructions="Choose.")
+        assert task.violations({"a": "x", "note": "my card is 4111"}) == []
+        assert task._valid == set()
+    judged.violations({"a": "x"})
+    assert judged._valid
+
+
 def test_unlike_objects_are_not_compared_in_pairs() -> None:
     assert AnswerValidator({"uniqueItems": True}).is_valid([{"a": i} for i in range(20_000)])
 

@@ -124,10 +124,10 @@ class HttpProvider:
 
     def approach(self, task: Task) -> Approach:
         """How the task will be asked; see `Provider.approach`."""
-        target = self._target()
+        self.facts()  # forgets what follows from older ones
         known = self._approaches.get(task.fingerprint)
         if known is None:
-            known = approach(task, target, self._wishes)
+            known = approach(task, self._target(), self._wishes)
             self._approaches[task.fingerprint] = known
         return known
 
@@ -249,13 +249,13 @@ class HttpProvider:
                     self._record(feature, Status.IGNORED)
 
     def _options(self, inquiry: Inquiry) -> RequestOptions:
-        target = self._target()
+        self.facts()
         key = inquiry.task.fingerprint, inquiry.approach.mode, inquiry.output_factor
         known = self._wanted.get(key)
         if known is None:
             factor = inquiry.output_factor
             known = options(
-                inquiry.approach, inquiry.task, target, self._wishes, output_factor=factor
+                inquiry.approach, inquiry.task, self._target(), self._wishes, output_factor=factor
             )
             self._wanted[key] = known
         return known
