@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given, settings
@@ -235,6 +235,19 @@ def test_stats_count_everything_once(queue, clock):
     assert (stats.num_waiting, stats.num_leased, stats.oldest_waiting_s) == (2, 1, 30.0)
     clock.advance(6)
     assert (queue.stats().num_waiting, queue.stats().num_leased) == (3, 0)
+
+
+def test_item_that_is_kept_for_later_waits_from_then_on(queue, clock):
+    """Until then nobody is offered it, and it is not counted among what waits."""
+    ids = [queue.enqueue(make_entry(key)) for key in "abc"]
+    for item_id, delay_s in zip(ids, (60, 120), strict=False):
+        when = datetime.fromtimestamp(clock() + delay_s, UTC)
+        queue.set_due(item_id, due_at=None, by="ann", not_before=when)
+    waiting = []
+    for _ in range(3):
+        waiting.append(queue.stats().num_waiting)
+        clock.advance(60)
+    assert waiting == [1, 2, 3]
 
 
 ages_s = st.integers(0, 4 * 365 * 86_400)

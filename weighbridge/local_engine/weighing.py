@@ -7,7 +7,7 @@ probability for this ticket over that for one that says nothing: it takes out wh
 say to anything (contextual calibration, Zhao et al. 2021). Where there is no prior it is uniform.
 
 The weights were chosen on the development draws, for the 135M generator (`python -m bench.accuracy`
-prints accuracy by weight). With the prior at 1, model weights from 0 to 0.1 are within one ticket
+prints accuracy by weight). With the prior at 1, model weights from 0 to 0.1 are within two tickets
 of each other on both banking77 draws; larger ones lose. The same small weight holds where the model
 stands alone: raw, it named a priority with 0.8 or more for 6 of 90 development tickets, and was
 right for 2 of them; weighed so, it stays far below any threshold.

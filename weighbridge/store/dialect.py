@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection
 from typing import TypeAlias
 
-from sqlalchemy import Column, Connection, Table, text
+from sqlalchemy import Column, Connection, Table, TextClause, text
 from sqlalchemy.dialects import postgresql, sqlite
 
 Insert: TypeAlias = sqlite.Insert | postgresql.Insert
@@ -40,6 +40,16 @@ def now_us(connection: Connection, clock: Callable[[], float] | None = None) -> 
     statement = text("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")
     now: int = connection.execute(statement).scalar_one()
     return now
+
+
+def by_index(connection: Connection, table: Table, index: str) -> Table | TextClause:
+    """A table in a FROM, read by an index that SQLite, which has no statistics, would not choose.
+
+    Its columns are then named by texts: `Column` would bring the table in once more.
+    """
+    if is_postgresql(connection):
+        return table
+    return text(f"{table.name} INDEXED BY {index}")
 
 
 def lock(connection: Connection, what: Table | str) -> None:

@@ -30,6 +30,7 @@ from weighbridge.store.columns import CleanText, Counter, metadata
 UNSETTLED: Final = text("state IN ('open', 'needs_adjudication')")
 OPEN: Final = text("state = 'open'")
 LEASED: Final = text("state = 'leased'")
+LATER: Final = text("state = 'open' AND not_before > 0")
 
 item_table = Table(
     "item",
@@ -131,6 +132,7 @@ Index(
     sqlite_where=OPEN,
     postgresql_where=OPEN,
 )
+Index("ix_slot_later", _slot.not_before, sqlite_where=LATER, postgresql_where=LATER)
 Index("ix_slot_leased", _slot.lease_until, _slot.id, sqlite_where=LEASED, postgresql_where=LEASED)
 Index("ix_slot_held", _slot.owner, sqlite_where=LEASED, postgresql_where=LEASED)
 
