@@ -81,6 +81,7 @@ Index(
     sqlite_where=UNSETTLED,
     postgresql_where=UNSETTLED,
 )
+Index("ix_item_state", _item.state, _item.created_at, _item.id)
 Index(
     "ix_item_oldest",
     _item.created_at,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, exists, func, select
+from sqlalchemy import Connection, Row, exists, func, select, text
 
 from weighbridge.review.proving.kept import Kept, kept_calibrators, newest_certificates
 from weighbridge.review.proving.labelled import (
@@ -35,9 +35,9 @@ from weighbridge.review.statistics.audited_error import AuditedError, error_rate
 from weighbridge.review.statistics.calibration import Isotonic, Platt
 from weighbridge.review.statistics.drift import confidence_drift
 from weighbridge.review.statistics.labels import NotYet
+from weighbridge.store import dialect
 from weighbridge.store.database import Database
 from weighbridge.store.decision_tables import decision_table
-from weighbridge.store.dialect import now_us
 from weighbridge.store.guarantee_tables import DUE
 from weighbridge.store.queue_tables import UNSETTLED, item_table, verdict_table
 from weighbridge.store.times import microseconds, moment
@@ -61,7 +61,7 @@ def measure(database: Database, *, audit_rate: float, window_days: float = WINDO
         QueueUnavailable: the database cannot be read.
     """
     with database.reading() as connection:
-        now = now_us(connection)
+        now = dialect.now_us(connection)
         since = now - round(window_days * _DAY_US)
         verdicts = _verdicts(connection, since)
         keys = known_keys(connection)
@@ -128,10 +128,10 @@ def _queue(connection: Connection, verdicts: Iterable[Row[Any]], now: int) -> Qu
     ).one()
 
     def num_due(before: int) -> int:
-        due = select(func.count()).select_from(item_table)
-        return connection.execute(
-            due.where(DUE, item.due_at < before, item.state.in_(["open", "needs_adjudication"]))
-        ).scalar_one()
+        items = dialect.by_index(connection, item_table, "ix_item_due")
+        is_due = text("due_at < :before").bindparams(before=before)
+        due = select(func.count()).select_from(items).where(DUE, is_due, UNSETTLED)
+        return connection.execute(due).scalar_one()
 
     num_overdue = num_due(now)
     return QueueMetrics(

@@ -1,4 +1,4 @@
-"""An index of the places that are kept for later, so that those for now are counted at once."""
+"""Two indexes, so that no page of the queue reads every item: by state, and what is for later."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ _LATER = sa.text("state = 'open' AND not_before > 0")
 
 
 def upgrade() -> None:
-    """Index the few places that have a time before which nobody gets them."""
+    """Index items by state, the newest last, and the few places that are kept for later."""
+    op.create_index("ix_item_state", "item", ["state", "created_at", "id"])
     op.create_index(
         "ix_slot_later", "slot", ["not_before"], sqlite_where=_LATER, postgresql_where=_LATER
     )
 
 
 def downgrade() -> None:
-    """Count without it."""
+    """Do without them."""
     op.drop_index("ix_slot_later", "slot")
+    op.drop_index("ix_item_state", "item")
