@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import re
 import signal
 import socket
@@ -11,6 +12,7 @@ import httpx
 import pytest
 from test_cli_processes import start
 
+from weighbridge.cli.review_serve import _listen
 from weighbridge.config import open_database
 from weighbridge.settings import load_settings
 from weighbridge.store.credentials import Credentials
@@ -86,6 +88,23 @@ def test_page_for_others_refuses_to_start_without_anybody_who_could_log_in(cli, 
     assert ran.code == 2
     assert "nobody has a password" in ran.err
     assert "weighbridge review people add" in ran.err
+
+
+async def test_what_the_page_sends_waits_for_no_other_packet():
+    """Head and body are two packets; with Nagle's algorithm the second waits for a delayed ACK."""
+    delays = []
+
+    async def look(_, writer):
+        connected = writer.get_extra_info("socket")
+        delays.append(not connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        writer.close()
+
+    with closing(_listen("127.0.0.1", 0)) as listener:
+        async with await asyncio.start_server(look, sock=listener):
+            reader, writer = await asyncio.open_connection(*listener.getsockname())
+            await reader.read()
+            writer.close()
+    assert delays == [False]
 
 
 def test_port_that_is_taken_is_told(cli):
