@@ -11,8 +11,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from weighbridge.schemas.task import MAX_VIOLATIONS, Task
-from weighbridge.schemas.validation import AnswerValidator, matches
+from weighbridge.schemas.task import Task
+from weighbridge.schemas.validation import MAX_VIOLATIONS, AnswerValidator, matches
 
 # Each takes minutes or hours with Python's own engine.
 HOSTILE = [
@@ -156,9 +156,9 @@ def test_no_answer_with_text_of_its_own_is_remembered() -> None:
     for schema in (free, open_ended):
         task = Task.from_schema(schema, instructions="Choose.")
         assert task.violations({"a": "x", "note": "my card is 4111"}) == []
-        assert task._valid == set()
+        assert task._check._valid == set()
     judged.violations({"a": "x"})
-    assert judged._valid
+    assert judged._check._valid
 
 
 def test_unlike_objects_are_not_compared_in_pairs() -> None:

@@ -60,7 +60,7 @@ def signs(ticket: Ticket, task: Task) -> tuple[str, ...]:
     >>> signs(Ticket.of("I was charged twice, refund please"), Task.triage())
     ()
     """
-    known = _vocabulary_of(task.fields)
+    known = _vocabulary(task.fields)
     whole = ticket.full_text
     text = _FLAG.sub("", whole[:_ENOUGH_CHARACTERS])
     found: set[str] = set()
@@ -178,14 +178,9 @@ def _num_between(spans: Sequence[Span], begin: int, end: int) -> int:
 
 
 @lru_cache(maxsize=64)
-def _vocabulary_of(fields: tuple[JudgedField, ...]) -> _Vocabulary:
-    return _vocabulary(tuple(map(_names, fields)))
-
-
-@lru_cache(maxsize=64)
-def _vocabulary(fields: tuple[_Names, ...]) -> _Vocabulary:
-    """What is looked for, given the names of the fields."""
-    table = _table()
+def _vocabulary(judged: tuple[JudgedField, ...]) -> _Vocabulary:
+    """What is looked for, given the fields of a task."""
+    table, fields = _table(), tuple(map(_names, judged))
     words = {
         concept: [entry for entries in by_language.values() for entry in entries]
         for concept, by_language in table["words"].items()

@@ -142,11 +142,9 @@ class Scales:
         """
         if not weighings:
             return None
+        needed = [weighings[name] for name, found in decision.fields.items() if found.required]
         covering = []
-        for name, found in decision.fields.items():
-            if not found.required:
-                continue
-            weighing = weighings[name]
+        for weighing in needed:
             guarantee = self._ruling(weighing.key).guarantee
             if guarantee is None or not weighing.confidence >= guarantee.threshold:
                 return None

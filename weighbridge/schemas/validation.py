@@ -6,9 +6,11 @@ characters against `^(\w+\s?)*$` take minutes; and two thousand objects are comp
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
+from itertools import islice
 from typing import Any, TypeAlias
 
 from jsonschema import Draft202012Validator
@@ -17,7 +19,12 @@ from jsonschema.protocols import Validator
 from jsonschema.validators import extend
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
+from weighbridge.decision import Json
 from weighbridge.schemas.merging import same
+
+MAX_VIOLATIONS = 8
+
+_MOST_VALID = 1000  # answers that are remembered
 
 _Errors: TypeAlias = Iterator[ValidationError]
 
@@ -130,3 +137,46 @@ AnswerValidator = extend(  # type: ignore[no-untyped-call]
         "uniqueItems": _unique_items,
     },
 )
+
+
+class AnswerCheck:
+    """The schema that answers to one question must keep.
+
+    Args:
+        schema: draft 2020-12.
+        remembers: whether answers that were valid are known again: the same few come again and
+            again, and checking takes long. Not where they may hold text of a customer's.
+    """
+
+    def __init__(self, schema: Mapping[str, Json], *, remembers: bool) -> None:
+        checker = Draft202012Validator.FORMAT_CHECKER
+        self._validator: Validator = AnswerValidator(schema, format_checker=checker)
+        self._names = property_names(schema)
+        self._remembers = remembers
+        self._valid: set[str] = set()  # as JSON, where True is not 1
+
+    def violations(self, value: Json) -> list[str]:
+        """Where a value breaks the schema: "keyword at /pointer", without its own words.
+
+        At most `MAX_VIOLATIONS`: nobody reads more, and an answer could break it everywhere.
+        """
+        try:
+            if not self._remembers:
+                return self._found(value)
+            text = json.dumps(value)
+            found = [] if text in self._valid else self._found(value)
+        except RecursionError:
+            return ["depth at /"]  # nobody could say whether it is valid
+        if not found and len(self._valid) < _MOST_VALID:
+            self._valid.add(text)
+        return found
+
+    def pointer(self, path: Iterable[str | int]) -> str:
+        """A place in an answer, without keys that the schema does not name."""
+        return pointer(path, self._names)
+
+    def _found(self, value: Json) -> list[str]:
+        return [
+            f"{error.validator} at {self.pointer(error.absolute_path)}"
+            for error in islice(self._validator.iter_errors(value), MAX_VIOLATIONS)
+        ]

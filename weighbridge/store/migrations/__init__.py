@@ -9,10 +9,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 # Known without Alembic, whose import would double the time it takes to open a database.
-REVISIONS: Final = (
-    *("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010"),
-    "0011",
-)
+REVISIONS: Final = tuple(f"{number:04}" for number in range(1, 12))
 HEAD: Final = REVISIONS[-1]
 
 # Alembic keeps the migration that is running in module globals.
